@@ -75,18 +75,18 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
                                     const struct auth_new_account *account)
 {
     static const struct bb_sql found = {
-        "INSERT INTO auth_organisation AS o (name, type) VALUES (btrim($1), $2) "
-        "ON CONFLICT (busbar_fold(name)) DO UPDATE SET name = o.name WHERE $3::boolean "
-        "RETURNING id",
+        "INSERT INTO auth_organisation AS o (name, type) VALUES (btrim($1), "
+        "coalesce($2, 'Developer')) ON CONFLICT (busbar_fold(name)) DO UPDATE "
+        "SET name = o.name WHERE $3::boolean RETURNING id",
         0};
     static const struct bb_sql insert = {
         "INSERT INTO auth_account AS a (email, first_name, last_name, password, role, status, "
         "organisation, approved) VALUES ($1, coalesce($2, ''), coalesce($3, ''), $4, $5, $6, "
-        "nullif($7::bigint, 0), CASE WHEN $6 <> 'Pending' THEN now() END) "
+        "nullif($7::bigint, 0), CASE WHEN $6 <> 'Pending' AND $8::bigint = 0 THEN now() END) "
         "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
         0};
     struct bb_rows *rows;
-    int64_t organization = 0;
+    int64_t organization = account->home;
 
     if (account->organization) {
         rows = bb_tx_query_or_end(rq, tx, &found,
@@ -96,11 +96,11 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
             bb_end(rq, bb_fail(rq, 409, "An organization with this name already exists"));
         organization = bb_cell_int(rq, rows, 0, 0);
     }
-    rows =
-        bb_tx_query_or_end(rq, tx, &insert,
-                           BB_ARGS(bb_t(account->email), bb_t(account->first_name),
-                                   bb_t(account->last_name), bb_t(account->password),
-                                   bb_t(account->role), bb_t(account->status), bb_i(organization)));
+    rows = bb_tx_query_or_end(rq, tx, &insert,
+                              BB_ARGS(bb_t(account->email), bb_t(account->first_name),
+                                      bb_t(account->last_name), bb_t(account->password),
+                                      bb_t(account->role), bb_t(account->status),
+                                      bb_i(organization), bb_i(account->home)));
     if (bb_count(rq, rows) == 0)
         bb_end(rq, bb_fail(rq, 409, "An account with this e-mail already exists"));
     return rows;

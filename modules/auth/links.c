@@ -213,6 +213,7 @@ static int links_store_password(struct bb_request *rq, struct bb_tx *tx, void *a
         "WITH l AS (DELETE FROM auth_link WHERE hash = $1::bytea AND purpose <> 'confirm' "
         "AND expires > now() RETURNING account, email) "
         "UPDATE auth_account a SET password = $2, confirmed = coalesce(a.confirmed, now()), "
+        "approved = coalesce(a.approved, CASE a.status WHEN 'Active' THEN now() END), "
         "updated = now() FROM l WHERE " VALID " RETURNING a.id",
         0};
     const struct reset *reset = arg;

@@ -80,7 +80,7 @@ static void auth_start(struct bb_host *host, void *state)
  */
 #define NEVER_APPROVED                                                                             \
     "WITH gone AS (DELETE FROM auth_account WHERE id IN (SELECT a.id FROM auth_account a "         \
-    "WHERE a.status = 'Pending' AND a.approved IS NULL "                                           \
+    "WHERE a.status IN ('Pending', 'Active') AND a.approved IS NULL "                              \
     "AND a.created < now() - make_interval(secs => $1::bigint) "                                   \
     "AND NOT EXISTS (SELECT FROM auth_organisation o WHERE o.api_user = a.id) "                    \
     "ORDER BY a.created LIMIT " BATCH_TEXT " FOR UPDATE SKIP LOCKED) RETURNING id, organisation)," \
@@ -246,18 +246,23 @@ static const struct bb_field link_body[] = {
      .help = "Id of the ApiUser account; 0 or null removes the link.", .example = "3"},
 };
 static const char *const languages[] = {"en", "de", NULL};
+static const char *const colleague_roles[] = {"OrganizationAdmin", "DeviceOwner", "Buyer", "User",
+                                              NULL};
+#define INVITED(roles, shown)                                                                      \
+    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,                            \
+     .help = "The e-mail to which the invitation is sent.", .example = (shown)},                   \
+    {.name = "role", .type = BB_CHOICE, .choices = roles, .flags = BB_REQUIRED,                    \
+     .help = "The account's role.", .example = "DeviceOwner"},                                     \
+    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name.", "Ben"),                      \
+    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name.", "Weber"),                      \
+    {.name = "language", .type = BB_CHOICE, .choices = languages, .example = "en",                 \
+     .help = "Language of the mail. Default: the setting mail.language."}
+static const struct bb_field colleague_body[] = {INVITED(colleague_roles, "eva@example.com")};
 static const struct bb_field invite_body[] = {
-    {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,
-     .help = "The e-mail to which the invitation is sent.", .example = "ben@example.com"},
-    {.name = "role", .type = BB_CHOICE, .choices = role_names, .flags = BB_REQUIRED,
-     .help = "The account's role.", .example = "DeviceOwner"},
-    GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name.", "Ben"),
-    GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name.", "Weber"),
+    INVITED(role_names, "ben@example.com"),
     GIVEN("orgName", 1, 255, BB_NOT_BLANK | BB_NAME,
           "Name of the account's organization. It is created if it does not exist.",
           ORGANIZATION_NAME),
-    {.name = "language", .type = BB_CHOICE, .choices = languages, .example = "en",
-     .help = "Language of the mail. Default: the setting mail.language."},
 };
 static const struct bb_field me_body[] = {
     GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name.", FIRST_NAME),
@@ -364,41 +369,41 @@ enum {
     HASH_DEADLINE_MS = 20000 /* time for queued passwords on a busy processor */
 };
 
+#define PUBLIC(place, run)                                                                         \
+    .method = "POST", .path = (place), .roles = BB_ANYONE, .handler = (run),                       \
+    .body_max = PUBLIC_BODY_MAX
+#define ADMIN(verb, place, run)                                                                    \
+    .method = (verb), .path = "/api/admin" place, .roles = BB_ROLE_ADMIN, .handler = (run)
+#define ID .segments = BB_TABLE(id_segment)
+
 static const struct bb_route routes[] = {
-    {.method = "POST", .path = "/api/user/register", .roles = BB_ANYONE, .handler = auth_register,
-     .errors = registered, .body = BB_TABLE(register_body), .body_max = PUBLIC_BODY_MAX,
-     .reply = BB_TABLE(auth_account_fields), .flags = BB_CREATES, .success = 201,
+    {PUBLIC("/api/user/register", auth_register), .errors = registered, .flags = BB_CREATES,
+     .body = BB_TABLE(register_body), .reply = BB_TABLE(auth_account_fields), .success = 201,
      .help = "Register an account. It stays Pending, and cannot log in, until an Admin approves "
              "it."},
     {.method = "PUT", .path = "/api/user/password", .flags = BB_AUDITED, .roles = BB_ANY_ROLE,
      .handler = auth_change_password, .errors = conflict, .body = BB_TABLE(password_body),
      .reply = BB_TABLE(message_reply),
      .help = "Change your password. All your other sessions end."},
-    {.method = "POST", .path = "/api/user/password/reset-request", .roles = BB_ANYONE,
-     .handler = auth_reset_request, .errors = conflict, .body = BB_TABLE(link_request_body),
-     .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(message_reply), .success = 202,
+    {PUBLIC("/api/user/password/reset-request", auth_reset_request), .errors = conflict,
+     .body = BB_TABLE(link_request_body), .reply = BB_TABLE(message_reply), .success = 202,
      .help = "Get a mail with a link to choose a new password. The response is the same if no "
              "account has the e-mail. 409: the service sends no mails."},
-    {.method = "POST", .path = "/api/user/password/reset", .roles = BB_ANYONE,
-     .handler = auth_reset, .body = BB_TABLE(reset_body), .body_max = PUBLIC_BODY_MAX,
+    {PUBLIC("/api/user/password/reset", auth_reset), .body = BB_TABLE(reset_body),
      .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(message_reply),
      .help = "Choose a new password with the token of a link. All sessions of the account end."},
-    {.method = "POST", .path = "/api/user/email/confirm-request", .roles = BB_ANYONE,
-     .handler = auth_confirm_request, .errors = conflict, .body = BB_TABLE(link_request_body),
-     .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(message_reply), .success = 202,
+    {PUBLIC("/api/user/email/confirm-request", auth_confirm_request), .errors = conflict,
+     .body = BB_TABLE(link_request_body), .reply = BB_TABLE(message_reply), .success = 202,
      .help = "Get another mail with a link to confirm your e-mail. The response is the same if no "
              "account has the e-mail. 409: the service sends no mails."},
-    {.method = "POST", .path = "/api/user/email/confirm", .roles = BB_ANYONE,
-     .handler = auth_confirm, .body = BB_TABLE(confirm_body), .body_max = PUBLIC_BODY_MAX,
+    {PUBLIC("/api/user/email/confirm", auth_confirm), .body = BB_TABLE(confirm_body),
      .reply = BB_TABLE(message_reply), .help = "Confirm an e-mail with the token of a link."},
-    {.method = "POST", .path = "/api/auth/login", .roles = BB_ANYONE, .handler = auth_login,
-     .errors = not_known, .body = BB_TABLE(login_body), .body_max = PUBLIC_BODY_MAX,
+    {PUBLIC("/api/auth/login", auth_login), .errors = not_known, .body = BB_TABLE(login_body),
      .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(access_reply),
      .help = "Log in with e-mail and password. Returns a session token; each login is a separate "
              "session."},
-    {.method = "POST", .path = "/api/auth/refresh", .roles = BB_ANYONE, .handler = auth_refresh,
-     .errors = not_refreshed, .body_max = PUBLIC_BODY_MAX, .reply = BB_TABLE(access_reply),
-     .flags = BB_NO_BODY,
+    {PUBLIC("/api/auth/refresh", auth_refresh), .errors = not_refreshed,
+     .reply = BB_TABLE(access_reply), .flags = BB_NO_BODY,
      .help = "Get an access token with the cookie of a login with `remember`. The cookie is "
              "replaced. 204: the request has no such cookie."},
     {.method = "GET", .path = "/api/auth/sessions", .roles = BB_ANY_ROLE,
@@ -416,10 +421,9 @@ static const struct bb_route routes[] = {
     {.method = "PATCH", .path = "/api/auth/me", .roles = BB_ANY_ROLE, .handler = auth_me_change,
      .body = BB_TABLE(me_body), .reply = BB_TABLE(auth_me_fields), .flags = BB_NO_BODY | BB_AUDITED,
      .help = "Change your own name."},
-    {.method = "POST", .path = "/api/auth/getAccess", .roles = BB_ANYONE,
-     .handler = auth_get_access, .errors = not_known, .body = BB_TABLE(access_body),
-     .body_max = PUBLIC_BODY_MAX, .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(access_reply),
-     .flags = BB_NO_BODY | BB_FORM_TOO | BB_OAUTH_ERRORS,
+    {PUBLIC("/api/auth/getAccess", auth_get_access), .errors = not_known,
+     .flags = BB_NO_BODY | BB_FORM_TOO | BB_OAUTH_ERRORS, .body = BB_TABLE(access_body),
+     .deadline_ms = HASH_DEADLINE_MS, .reply = BB_TABLE(access_reply),
      .help = "Get an access token for a program. Send OAuth 2.0 client credentials (as JSON, as a "
              "form, or by HTTP Basic), or the e-mail and password of an ApiUser."},
     {.method = "POST", .path = "/api/auth/clients", .roles = BB_ROLE_API_USER,
@@ -430,39 +434,36 @@ static const struct bb_route routes[] = {
      .handler = auth_client_list, .query = BB_TABLE(page_query),
      .reply = BB_ARRAY_OF(auth_client_fields), .help = "List your API clients."},
     {.method = "DELETE", .path = "/api/auth/clients/:id", .roles = BB_ROLE_API_USER,
-     .handler = auth_client_delete, .segments = BB_TABLE(id_segment),
-     .reply = BB_TABLE(success_reply), .flags = BB_NO_BODY | BB_AUDITED,
+     .handler = auth_client_delete, ID, .reply = BB_TABLE(success_reply), .flags = BB_NO_BODY | BB_AUDITED,
      .help = "Delete an API client. Its tokens are revoked."},
     {.method = "POST", .path = "/api/organization", .roles = BB_ROLE_API_USER,
      .handler = auth_organization_create, .errors = conflict, .body = BB_TABLE(organization_body),
      .reply = BB_TABLE(auth_organization_fields), .flags = BB_CREATES | BB_AUDITED, .success = 201,
      .help = "Create an organization that you act for."},
-    {.method = "GET", .path = "/api/admin/organizations", .roles = BB_ROLE_ADMIN,
-     .handler = auth_organization_list, .query = BB_TABLE(page_query),
+    {.method = "POST", .path = "/api/organization/invitations", .roles = BB_ROLE_ORGANIZATION_ADMIN,
+     .handler = auth_invite, .errors = conflict, .body = BB_TABLE(colleague_body),
+     .reply = BB_TABLE(auth_account_fields), .flags = BB_CREATES | BB_AUDITED, .success = 201,
+     .help = "Invite a person into your organization: creates an active account, and sends a mail "
+             "with a link to choose its password."},
+    {ADMIN("GET", "/organizations", auth_organization_list), .query = BB_TABLE(page_query),
      .reply = BB_ARRAY_OF(auth_organization_fields), .help = "List all organizations."},
-    {.method = "PUT", .path = "/api/admin/organizations/:id", .flags = BB_AUDITED, .roles = BB_ROLE_ADMIN,
-     .handler = auth_organization_link, .segments = BB_TABLE(id_segment),
+    {ADMIN("PUT", "/organizations/:id", auth_organization_link), .flags = BB_AUDITED, ID,
      .body = BB_TABLE(link_body), .reply = BB_TABLE(auth_organization_fields),
      .help = "Set the ApiUser that acts for an organization."},
-    {.method = "GET", .path = "/api/admin/users", .roles = BB_ROLE_ADMIN, .handler = auth_user_list,
-     .query = BB_TABLE(user_query), .reply = BB_ARRAY_OF(auth_account_fields),
-     .help = "List all accounts."},
-    {.method = "POST", .path = "/api/admin/users", .roles = BB_ROLE_ADMIN, .handler = auth_invite,
-     .errors = conflict, .body = BB_TABLE(invite_body), .reply = BB_TABLE(auth_account_fields),
-     .flags = BB_CREATES | BB_AUDITED, .success = 201,
+    {ADMIN("GET", "/users", auth_user_list), .query = BB_TABLE(user_query),
+     .reply = BB_ARRAY_OF(auth_account_fields), .help = "List all accounts."},
+    {ADMIN("POST", "/users", auth_invite), .errors = conflict, .flags = BB_CREATES | BB_AUDITED,
+     .body = BB_TABLE(invite_body), .reply = BB_TABLE(auth_account_fields), .success = 201,
      .help = "Invite a person: creates an active account, and sends a mail with a link to choose "
              "its password. 409: the service sends no mails."},
-    {.method = "GET", .path = "/api/admin/users/:id", .roles = BB_ROLE_ADMIN,
-     .handler = auth_user_get, .flags = BB_VERSIONED, .segments = BB_TABLE(id_segment),
+    {ADMIN("GET", "/users/:id", auth_user_get), .flags = BB_VERSIONED, ID,
      .reply = BB_TABLE(auth_account_fields), .help = "Get an account."},
-    {.method = "PUT", .path = "/api/admin/users/:id", .flags = BB_AUDITED | BB_VERSIONED,
-     .roles = BB_ROLE_ADMIN,
-     .handler = auth_user_change, .errors = conflict, .segments = BB_TABLE(id_segment),
-     .body = BB_TABLE(user_body), .reply = BB_TABLE(change_reply),
+    {ADMIN("PUT", "/users/:id", auth_user_change), .flags = BB_AUDITED | BB_VERSIONED, ID,
+     .errors = conflict, .body = BB_TABLE(user_body), .reply = BB_TABLE(change_reply),
      .help = "Change an account. This approves, suspends or deletes it (`status`), and changes "
              "its role, name or e-mail. It takes effect on every host within a second."},
-    {.method = "POST", .path = "/api/admin/rotate-secret", .roles = BB_ROLE_ADMIN,
-     .handler = auth_rotate, .reply = BB_TABLE(rotate_reply), .flags = BB_NO_BODY | BB_AUDITED,
+    {ADMIN("POST", "/rotate-secret", auth_rotate), .flags = BB_NO_BODY | BB_AUDITED,
+     .reply = BB_TABLE(rotate_reply),
      .help = "Rotate the signing key. This revokes all tokens of all accounts, including the "
              "caller's."},
 };
@@ -500,7 +501,8 @@ static const struct bb_field settings[] = {
         "Whether a registration sends a mail with a link, which must be used before an Admin "
         "approves the account. Needs the module mail."),
     SETTING_BOOL(invitations, "false",
-        "Whether Admins can invite people by mail. Needs the module mail."),
+        "Whether Admins, and OrganizationAdmins for their organization, can invite people by mail. "
+        "Needs the module mail."),
     SETTING_INT(argon2_rounds, 0, 1, 64, "2", "Passes of argon2id."),
     SETTING_INT(argon2_memory, 0, 64, 1048576, "19456", "Memory of one password hash, KiB."),
     SETTING_INT(argon2_lanes, 0, 1, 16, "1", "Lanes of argon2id."),

@@ -145,7 +145,7 @@ int auth_register(struct bb_request *rq)
         .first_name = bb_text(rq, "firstName"),
         .last_name = bb_text(rq, "lastName"),
         .organization = bb_text(rq, "orgName"),
-        .organization_type = type ? type : "Developer",
+        .organization_type = type,
         .role = type && strcmp(type, "Developer") ? type : "OrganizationAdmin",
         .status = "Pending",
         .silent = auth->settings->register_silent,
@@ -186,7 +186,6 @@ int auth_command_user_add(struct bb_request *rq)
         .role = bb_text(rq, "role"),
         .status = "Active",
         .organization = bb_text(rq, "organization"),
-        .organization_type = "Developer",
         .join = true,
     };
     struct auth_account found;
@@ -211,10 +210,15 @@ int auth_command_user_add(struct bb_request *rq)
 
 /* ---- /api/admin/users: the Admin's operations ---- */
 
-/* The account is active, but no password matches until its owner uses the link of the mail. */
+/*
+ * The account is active, but no password matches until its owner uses the link of the mail. If an
+ * OrganizationAdmin invites it, using the link also approves it, so that nobody can claim the
+ * e-mail of another person for an organization.
+ */
 int auth_invite(struct bb_request *rq)
 {
     const struct auth *auth = rq->state;
+    bool by_admin = rq->principal->role == BB_ROLE_ADMIN;
     struct auth_new_account account = {
         .email = bb_text(rq, "email"),
         .first_name = bb_text(rq, "firstName"),
@@ -223,7 +227,6 @@ int auth_invite(struct bb_request *rq)
         .status = "Active",
         .password = auth->dummy,
         .organization = bb_text(rq, "orgName"),
-        .organization_type = "Developer",
         .join = true,
         .link = "invite",
         .language = bb_text(rq, "language"),
@@ -234,7 +237,11 @@ int auth_invite(struct bb_request *rq)
                        "Invitations are disabled. The setting auth.invitations enables them.");
     if (!auth_sends_mail(rq->host))
         return bb_fail(rq, 409, "This service sends no mails. Please ask its operator.");
-    return bb_transaction(rq, users_store, &account);
+    int refused = by_admin ? 0 : bb_home(rq, 0, &account.home);
+
+    if (!refused && !by_admin)
+        refused = auth_throttle_count(rq, 'l', auth->settings->links_per_address, "invitations");
+    return refused ? refused : bb_transaction(rq, users_store, &account);
 }
 
 int auth_user_list(struct bb_request *rq)

@@ -199,7 +199,6 @@ static const struct bb_part upload_parts[] = {
 #define BASE "/api/bulk-upload"
 #define ID .segments = BB_TABLE(id_segment)
 
-
 static const struct bb_route routes[] = {
     {.method = "POST", .path = BASE, .roles = BB_ANY_ROLE, .handler = bulk_upload,
      .errors = conflict_or_absent, .flags = BB_CREATES | BB_NO_BODY, .query = BB_TABLE(upload_query),

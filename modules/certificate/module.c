@@ -388,7 +388,6 @@ static const struct bb_field coverage_reply[] = {
 #define LOG "/api/certificate-log"
 #define GROUPS "/api/device-group"
 
-
 static const struct bb_route routes[] = {
     {.method = "POST", .path = GROUPS, .roles = MANAGERS, .handler = certificate_group_create,
      .errors = conflict_or_absent, .flags = BB_CREATES | BB_AUDITED, .query = BB_TABLE(one_query),

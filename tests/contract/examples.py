@@ -221,6 +221,7 @@ def accounts(story):
     tell("PATCH /api/auth/me", "ada")
     tell("GET /api/admin/users", "admin")
     tell("POST /api/admin/users", "admin")
+    tell("POST /api/organization/invitations", "ada")
     return ada
 
 

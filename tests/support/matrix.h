@@ -69,6 +69,7 @@ static const struct matrix_row matrix[] = {
     {"GET", "/api/auth/clients", PLATFORMS(200, 200)},
     {"DELETE", "/api/auth/clients/:id", PLATFORMS(404, 403)},
     {"POST", "/api/organization", PLATFORMS(400, 400)},
+    {"POST", "/api/organization/invitations", {401, 403, 403, 403, 403, 403, 400, 403, 403, 403}},
     {"GET", "/api/admin/audit-log", ADMINS(200)},
     {"GET", "/api/admin/audit-log/export.csv", ADMINS(200)},
     {"GET", "/api/admin/organizations", ADMINS(200)},

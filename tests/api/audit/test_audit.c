@@ -114,6 +114,7 @@ TEST(every_kind_of_change_is_recorded)
         {"POST /api/admin/users {'email':'i@example.com','role':'User','firstName':'I',"
          "'lastName':'J','orgName':'K'}",
          admin, 409},
+        {"POST /api/organization/invitations {'email':'j@example.com','role':'User'}", maker, 409},
         {"PUT /api/admin/users/" NO_ID " {}", admin, 404},
         {"POST /api/chat/conversations/" NO_ID "/share", maker, 404},
         {"POST /api/device {'externalId':'audited'}", maker, 201},

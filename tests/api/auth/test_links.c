@@ -7,6 +7,7 @@
 
 #define RESET "/api/user/password/reset"
 #define CONFIRM "/api/user/email/confirm"
+#define INVITE "/api/organization/invitations"
 #define GONE "{'errors':[{'field':'token','problem':'was used already or has expired*'}]}"
 #define WITH_MAIL "[auth, chat, health, mail]"
 #define CHEAP "  argon2_memory: 64\n  argon2_rounds: 1\n"
@@ -256,11 +257,14 @@ TEST(a_mail_is_in_the_language_of_the_browser)
 
 TEST(requests_are_throttled_by_address)
 {
-    struct host_spec spec = spec_of("links-3", WITH_MAIL, CHEAP "  links_per_address: 2\n");
+    struct host_spec spec =
+        spec_of("links-3", WITH_MAIL, CHEAP "  links_per_address: 2\n  invitations: true\n");
+    struct person *boss = person_of("throttled", NULL);
     const struct exchange rows[] = {
         {"POST " RESET "-request {'email':'nobody@example.com'}", NULL, 202},
         {"POST " CONFIRM "-request {'email':'nobody@example.com'}", NULL, 202},
         {"POST " RESET "-request {'email':'nobody@example.com'}", NULL, 429, "Too many requests"},
+        {"POST " INVITE " {'email':'x@example.com','role':'User'}", boss, 429, "Too many invitat"},
     };
 
     spec.redis = ""; /* it counts only its own requests */
@@ -354,6 +358,39 @@ TEST(an_invited_person_chooses_a_password)
         {"POST /api/admin/users {'email':'a\\r\\nb@example.com','role':'Buyer'}", admin, 400,
          "{'errors':[{'field':'email'}]}"},
         {"POST /api/admin/users {'email':'other@example.com','role':'Buyer'}", NULL, 401},
+    };
+
+    exchange_rows(host, rows);
+}
+
+TEST(an_organization_admin_invites_into_its_organization)
+{
+    struct person *boss = person_of("boss", NULL), *platform = person_of("platform", "ApiUser");
+    struct person colleague = {.email = text("colleague@example.com")};
+    const char *speak =
+        "POST /api/chat/conversations/start {'participant1':'colleague@example.com',"
+        "'participant2':'o@example.net','username':'colleague@example.com',"
+        "'chatEntry':'x'}";
+
+    ask(boss, 201,
+        text("{'email':'%s','status':'Active','role':'DeviceOwner','organizationId':%jd}",
+             colleague.email, (intmax_t)boss->organization),
+        "POST " INVITE " {'email':'Colleague@example.com','role':'DeviceOwner','orgName':'Other'}");
+    ask(platform, 201, NULL, "%s", speak); /* nobody has accepted the e-mail yet */
+    reset(mail_token(mailbox_wait(mailbox, colleague.email, 1)), "password of colleague", 200,
+          NULL);
+    ask(platform, 403, NULL, "%s", speak);
+    colleague.password = text("password of colleague");
+    person_login(host, &colleague);
+    const struct exchange rows[] = {
+        {"POST " INVITE " {'email':'colleague@example.com','role':'User'}", boss, 409},
+        {"POST " INVITE " {'email':'x@example.com','role':'Admin'}", boss, 400,
+         "{'errors':[{'field':'role','code':'not_one_of'}]}"},
+        {"POST " INVITE " {'email':'x@example.com','role':'ApiUser'}", boss, 400},
+        {"POST " INVITE " {'email':'x@example.com','role':'User'}", &colleague, 403},
+        {"POST " INVITE " {'email':'x@example.com','role':'User'}", platform, 403},
+        {"POST " INVITE " {'email':'x@example.com','role':'User'}", admin, 403},
+        {"POST " INVITE " {'email':'x@example.com','role':'User'}", NULL, 401},
     };
 
     exchange_rows(host, rows);

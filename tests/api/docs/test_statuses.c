@@ -222,6 +222,8 @@ static const struct made {
 } made[] = {
     {"/api/auth/clients", NULL, "{\"name\":\"a\"}", "{\"name\":\"b\"}", true},
     {"/api/organization", NULL, "{\"name\":\"Keyed a\"}", "{\"name\":\"Keyed b\"}", true},
+    {"/api/organization/invitations", NULL, "{\"email\":\"c@example.com\",\"role\":\"Buyer\"}",
+     "{\"email\":\"d@example.com\",\"role\":\"Buyer\"}", false},
     {"/api/admin/users", NULL, "{\"email\":\"a@example.com\",\"role\":\"Buyer\"}",
      "{\"email\":\"b@example.com\",\"role\":\"Buyer\"}", false},
     {"/api/bulk-upload", FORM, FILE_OF("K-3"), FILE_OF("K-4"), false},

@@ -1,13 +1,14 @@
 /* The own account: name, password, sessions, and how this browser shows the console. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { Monitor } from 'lucide-react'
+import { Monitor, UserPlus } from 'lucide-react'
 import { useContext, useState, type ReactNode } from 'react'
 
+import { Invite } from '../accounts/invite'
 import { ApiError, PASSWORD, call, everything, get, session } from '../api/client'
 import type { Own, Role, Session } from '../api/types'
 import { createNotification, playSound } from '../chat/live'
 import { prefer, preferences, type Preferences } from '../preferences'
-import { SetMe, useMe } from '../session'
+import { SetMe, isOne, useMe } from '../session'
 import { language, languages, redraw, speak, t } from '../texts/texts'
 import { Input, problemsIn, useSentForm } from '../ui/form'
 import { toast } from '../ui/toast'
@@ -206,6 +207,29 @@ function Shown () {
           {t('own.notify')}
         </label>
       )}
+      <label className='check'>
+        <input type='checkbox' role='switch' checked={preferences.sound ?? false}
+          onChange={(e) => {
+            change({ sound: e.target.checked || undefined })
+            if (e.target.checked) void playSound()
+          }} />
+        {t('own.sound')}
+      </label>
+    </section>
+  )
+}
+
+const colleagues: Role[] = ['OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User'] // as the service allows
+
+function Colleagues () {
+  const [inviting, invite] = useState(false)
+
+  return (
+    <section className='panel' aria-labelledby='colleagues'>
+      <h2 id='colleagues'>{t('own.colleagues')}</h2>
+      <p>{t('own.colleaguesAre')}</p>
+      <Button icon={UserPlus} onClick={() => invite(true)}>{t('accounts.invite')}</Button>
+      {inviting && <Invite own roles={colleagues} close={() => invite(false)} />}
     </section>
   )
 }
@@ -237,6 +261,7 @@ export default function Account () {
         <Password />
         <Shown />
       </div>
+      {isOne(me, 'OrganizationAdmin') && <Colleagues />}
       <Sessions />
     </div>
   )

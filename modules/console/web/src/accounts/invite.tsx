@@ -1,4 +1,7 @@
-/* Invites a person: creates an account, whose owner gets a mail with a link to choose its password. */
+/*
+ * Invites a person: creates an account, whose owner gets a mail with a link to choose its password. `own`: into the
+ * caller's organization.
+ */
 import { useQueryClient } from '@tanstack/react-query'
 
 import { call } from '../api/client'
@@ -7,12 +10,13 @@ import { language, t } from '../texts/texts'
 import { FormDialog, Input, Select, useSentForm } from '../ui/form'
 import { toast } from '../ui/toast'
 
-export function Invite ({ roles, close }: { roles: Role[], close: () => void }) {
+export function Invite ({ roles, own = false, close }: { roles: Role[], own?: boolean, close: () => void }) {
   const client = useQueryClient()
-  const form = useSentForm({ email: '', firstName: '', lastName: '', orgName: '', role: 'OrganizationAdmin' }, {
+  const role = own ? 'User' : 'OrganizationAdmin'
+  const form = useSentForm({ email: '', firstName: '', lastName: '', orgName: '', role }, {
     send: (values) => { // the service warns of empty members
       const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value.trim() !== ''))
-      return call<Account>('POST', '/api/admin/users', { ...given, language })
+      return call<Account>('POST', own ? '/api/organization/invitations' : '/api/admin/users', { ...given, language })
     },
     done: async ({ email }) => {
       await client.invalidateQueries({ queryKey: ['accounts'] })
@@ -23,11 +27,11 @@ export function Invite ({ roles, close }: { roles: Role[], close: () => void }) 
 
   return (
     <FormDialog title={t('accounts.invite')} of={form} close={close} action={t('accounts.invite')}>
-      <p>{t('accounts.inviteText')}</p>
+      <p>{t(own ? 'own.inviteText' : 'accounts.inviteText')}</p>
       <Input of={form} name='email' label={t('login.email')} type='email' required />
       <Input of={form} name='firstName' label={t('register.firstName')} />
       <Input of={form} name='lastName' label={t('register.lastName')} />
-      <Input of={form} name='orgName' label={t('accounts.organization')} />
+      {!own && <Input of={form} name='orgName' label={t('accounts.organization')} />}
       <Select of={form} name='role' label={t('accounts.role')}>
         {roles.map((role) => <option key={role} value={role}>{t(`role.${role}`)}</option>)}
       </Select>
