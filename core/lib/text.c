@@ -217,15 +217,12 @@ void text_uuid7(char out[TEXT_UUID_SIZE])
     bytes[6] = (unsigned char)((bytes[6] & 0x0F) | 0x70);
     bytes[8] = (unsigned char)((bytes[8] & 0x3F) | 0x80);
 
-    char digits[33];
-
-    text_hex(bytes, sizeof(bytes), digits);
-    for (int i = 0; i < 32; i++) {
-        if (i == 8 || i == 12 || i == 16 || i == 20)
-            *out++ = '-';
-        *out++ = digits[i];
-    }
-    *out = '\0';
+    text_hex(bytes, 4, out);
+    text_hex(bytes + 4, 2, out + 9);
+    text_hex(bytes + 6, 2, out + 14);
+    text_hex(bytes + 8, 2, out + 19);
+    text_hex(bytes + 10, 6, out + 24);
+    out[8] = out[13] = out[18] = out[23] = '-';
 }
 
 /*

@@ -348,7 +348,8 @@ void pg_flush(void *of)
 
     for (unsigned at = 0; (pool = pool_at(of, at)); at++)
         for (unsigned i = 0; i < pool->count; i++)
-            pg_conn_flush(&pool->conns[i]);
+            if (pool->queued || pool->conns[i].waiting_count || pool->conns[i].recycle)
+                pg_conn_flush(&pool->conns[i]);
 }
 
 static void pool_rested(struct timer *timer)
