@@ -265,6 +265,8 @@ class Receiver:
             def log_message(self, *_):
                 pass
 
+        # each delivery is a connection: the default of 5 drops some, which are tried again after 1 s, 3 s and 7 s
+        http.server.ThreadingHTTPServer.request_queue_size = 1024
         self.server = http.server.ThreadingHTTPServer((address("client"), port), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
