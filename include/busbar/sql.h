@@ -211,6 +211,18 @@ static inline size_t bb_count(struct bb_request *rq, const struct bb_rows *rows)
     return rq->api->rows_count(rows);
 }
 
+/* Like bb_query_or_end(), but also ends the request, with 404 "(what) not found", without a row. */
+static inline struct bb_rows *bb_find_or_end(struct bb_request *rq, const struct bb_sql *sql,
+                                             const struct bb_value *values, size_t count,
+                                             const char *what)
+{
+    struct bb_rows *rows = bb_query_or_end(rq, sql, values, count);
+
+    if (bb_count(rq, rows) == 0)
+        bb_end(rq, bb_fail(rq, 404, "%s not found", what));
+    return rows;
+}
+
 /* Returns the number of rows that an INSERT, UPDATE or DELETE affected. */
 static inline size_t bb_affected(struct bb_request *rq, const struct bb_rows *rows)
 {

@@ -69,13 +69,10 @@ int auth_client_delete(struct bb_request *rq)
 
     if (rq->principal->client)
         return bb_fail(rq, 403, "Forbidden");
-
-    struct bb_rows *rows = bb_query_or_end(
+    bb_find_or_end(
         rq, &delete,
-        BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(rq->principal->account), bb_t(payload)));
-
-    if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "Client not found");
+        BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(rq->principal->account), bb_t(payload)),
+        "Client");
     auth_changed(rq->state, payload);
     return bb_reply(rq, 200, json_pack("{sb}", "success", 1));
 }

@@ -275,10 +275,9 @@ int auth_user_get(struct bb_request *rq)
 {
     static const struct bb_sql find = {
         "SELECT " ACCOUNT_COLUMNS " FROM auth_account a WHERE a.id = $1::bigint", 0};
-    struct bb_rows *rows = bb_query_or_end(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+    struct bb_rows *rows =
+        bb_find_or_end(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))), "Account");
 
-    if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "Account not found");
     return bb_reply(rq, 200, auth_account_json(rq, rows, 0));
 }
 

@@ -124,21 +124,18 @@ static json_t *group_json(struct bb_request *rq, const struct bb_rows *rows, siz
 static int64_t group_find(struct bb_request *rq)
 {
     struct scope scope = scope_asked(rq);
-    const struct bb_rows *rows =
-        bb_query_or_end(rq, &find, BB_ARGS(SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id"))));
+    const struct bb_rows *rows = bb_find_or_end(
+        rq, &find, BB_ARGS(SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id"))), "Device group");
 
-    if (!bb_count(rq, rows))
-        bb_end(rq, bb_fail(rq, 404, "Device group not found"));
     return bb_cell_int(rq, rows, 0, 0);
 }
 
 /* Responds with the group in the path. */
 static int group_reply(struct bb_request *rq)
 {
-    const struct bb_rows *rows = bb_query_or_end(rq, &get, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
+    const struct bb_rows *rows =
+        bb_find_or_end(rq, &get, BB_ARGS(bb_i(bb_segment_int(rq, "id"))), "Device group");
 
-    if (!bb_count(rq, rows))
-        return bb_fail(rq, 404, "Device group not found");
     return bb_reply(rq, 200, group_json(rq, rows, 0));
 }
 

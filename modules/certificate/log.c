@@ -276,14 +276,14 @@ int certificate_log(struct bb_request *rq)
                            CERTIFICATE_ENTRY_FIELDS);
 }
 
+#define ENTRY "Certificate log entry"
+
 /* Responds with the entry in the path. An entry of another organization is not found, either. */
 static int log_reply_entry(struct bb_request *rq, const struct scope *scope)
 {
     const struct bb_rows *rows =
-        bb_query_or_end(rq, &get, BB_ARGS(SCOPE_ARGS(scope), bb_i(bb_segment_int(rq, "id"))));
+        bb_find_or_end(rq, &get, BB_ARGS(SCOPE_ARGS(scope), bb_i(bb_segment_int(rq, "id"))), ENTRY);
 
-    if (!bb_count(rq, rows))
-        return bb_fail(rq, 404, "Certificate log entry not found");
     return bb_reply(rq, 200, BB_ROW_FIELDS(rq, rows, 0, 0, certificate_entry_fields));
 }
 
@@ -321,12 +321,11 @@ int certificate_change(struct bb_request *rq)
     if (!may)
         return bb_fail(rq, 403, "Forbidden");
     const struct bb_rows *rows =
-        bb_query_or_end(rq, &change,
-                        BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "status")),
-                                bb_b(!certificate->internal)));
+        bb_find_or_end(rq, &change,
+                       BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_t(bb_text(rq, "status")),
+                               bb_b(!certificate->internal)),
+                       ENTRY);
 
-    if (!bb_count(rq, rows))
-        return bb_fail(rq, 404, "Certificate log entry not found");
     if (certificate->internal)
         return bb_fail(rq, 409,
                        "Certificates are issued internally (setting certificate.issuer), "

@@ -40,10 +40,6 @@ extern const struct bb_field webhook_delivery_fields[7], webhook_delivery_body_f
     webhook_statistics_fields[5], webhook_hour_fields[4], webhook_replay_fields[10],
     webhook_texts[1];
 
-/* Runs a statement. If it returns no row, ends the request with 404 "(what) not found". */
-const struct bb_rows *webhook_rows(struct bb_request *rq, const struct bb_sql *sql,
-                                   const struct bb_value *values, size_t count, const char *what);
-
 /* Ends the request with 404 unless the caller may use the webhook. Returns whether it is polled. */
 bool webhook_find(struct bb_request *rq);
 

@@ -53,7 +53,7 @@ static const struct bb_sql one = {
 
 int webhook_delivery(struct bb_request *rq)
 {
-    const struct bb_rows *rows = webhook_rows(
+    const struct bb_rows *rows = bb_find_or_end(
         rq, &one, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))),
         "Delivery");
 
@@ -76,8 +76,9 @@ int webhook_resend(struct bb_request *rq)
         BB_SQL_WRITE};
 
     poll_check_sends(rq);
-    webhook_rows(rq, &again, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))),
-                 "Delivery");
+    bb_find_or_end(rq, &again,
+                   BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_i(bb_segment_int(rq, "deliveryId"))),
+                   "Delivery");
     sender_queued(((struct webhook *)rq->state)->sender, bb_segment_int(rq, "id"), false);
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
@@ -161,10 +162,10 @@ int webhook_test(struct bb_request *rq)
         return bb_fail(rq, 503, "The sender is not ready");
     }
     const struct bb_rows *rows =
-        webhook_rows(rq, &insert,
-                     BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping.id), bb_t(ping.body),
-                             bb_t(ping.trace), bb_i(sender_hold_ms(webhook)), bb_t(name)),
-                     "Webhook");
+        bb_find_or_end(rq, &insert,
+                       BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(ping.id), bb_t(ping.body),
+                               bb_t(ping.trace), bb_i(sender_hold_ms(webhook)), bb_t(name)),
+                       "Webhook");
     struct sender_item item = {bb_cell_int(rq, rows, 0, 0), bb_segment_int(rq, "id")};
     bool sends = !bb_cell(rq, rows, 0, 1);
     struct waiter *first = waiter_add(rq, webhook->waiters, item.id, true);

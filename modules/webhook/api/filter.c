@@ -391,7 +391,7 @@ int webhook_filter_test(struct bb_request *rq)
 {
     const char *path = filter_compile(rq, json_object_get(bb_body(rq), "filter"));
     const struct bb_rows *rows =
-        webhook_rows(rq, &test, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(path)), "Webhook");
+        bb_find_or_end(rq, &test, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(path)), "Webhook");
 
     return bb_reply(rq, 200, bb_json_read(rq, bb_cell(rq, rows, 0, 0)));
 }

@@ -202,7 +202,7 @@ int webhook_jwks(struct bb_request *rq)
         0};
     /* clang-format on */
     const struct bb_rows *rows =
-        webhook_rows(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))), "Webhook");
+        bb_find_or_end(rq, &find, BB_ARGS(bb_i(bb_segment_int(rq, "id"))), "Webhook");
 
     return bb_reply(rq, 200, bb_json_read(rq, bb_cell(rq, rows, 0, 0)));
 }

@@ -121,10 +121,10 @@ struct range {
 static void poll_look(struct bb_request *rq, struct range *range)
 {
     const struct bb_rows *rows =
-        webhook_rows(rq, &look,
-                     BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_arg(rq, "consumer")),
-                             bb_i(bb_arg_int(rq, "limit", LIMIT))),
-                     "Webhook");
+        bb_find_or_end(rq, &look,
+                       BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_arg(rq, "consumer")),
+                               bb_i(bb_arg_int(rq, "limit", LIMIT))),
+                       "Webhook");
 
     if (!bb_cell(rq, rows, 0, KIND))
         bb_end(rq, bb_fail_text(rq, 409, not_polled));
@@ -206,10 +206,10 @@ int webhook_commit(struct bb_request *rq)
         BB_SQL_WRITE,
     };
     const struct bb_rows *rows =
-        webhook_rows(rq, &commit,
-                     BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_text(rq, "consumer")),
-                             bb_i(bb_given_int(rq, "offset", 0))),
-                     "Webhook");
+        bb_find_or_end(rq, &commit,
+                       BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_text(rq, "consumer")),
+                               bb_i(bb_given_int(rq, "offset", 0))),
+                       "Webhook");
 
     if (!bb_cell(rq, rows, 0, 0))
         return bb_fail_text(rq, 409, not_polled);
@@ -238,12 +238,10 @@ int webhook_consumer_delete(struct bb_request *rq)
 {
     static const struct bb_sql forget = {
         "DELETE FROM webhook_consumer c USING webhook_hook h WHERE c.webhook = h.id"
-        " AND c.name = $4 AND " WEBHOOK_MINE,
+        " AND c.name = $4 AND " WEBHOOK_MINE " RETURNING 1",
         BB_SQL_WRITE};
-    const struct bb_rows *rows = bb_query_or_end(
-        rq, &forget, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_segment(rq, "consumer"))));
 
-    if (bb_affected(rq, rows) == 0)
-        return bb_fail(rq, 404, "Consumer not found");
+    bb_find_or_end(rq, &forget, BB_ARGS(WEBHOOK_MINE_ARGS(rq), bb_t(bb_segment(rq, "consumer"))),
+                   "Consumer");
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }

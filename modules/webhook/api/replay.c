@@ -87,7 +87,8 @@ static const struct bb_sql find = {
 
 int webhook_replay_get(struct bb_request *rq)
 {
-    const struct bb_rows *rows = webhook_rows(rq, &find, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), "Webhook");
+    const struct bb_rows *rows =
+        bb_find_or_end(rq, &find, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), "Webhook");
 
     if (!bb_cell(rq, rows, 0, 0))
         return bb_fail(rq, 404, "The webhook has no replay");

@@ -48,21 +48,11 @@ enum {
 // clang-format on
 enum { ID, MEMBERS, MORE_MEMBERS, SECRET, HEADERS, AUTHENTICATION, COLUMN_COUNT };
 
-const struct bb_rows *webhook_rows(struct bb_request *rq, const struct bb_sql *sql,
-                                   const struct bb_value *values, size_t count, const char *what)
-{
-    const struct bb_rows *rows = bb_query_or_end(rq, sql, values, count);
-
-    if (bb_count(rq, rows) == 0)
-        bb_end(rq, bb_fail(rq, 404, "%s not found", what));
-    return rows;
-}
-
 bool webhook_find(struct bb_request *rq)
 {
     static const struct bb_keyed find = WEBHOOK_KEYED("SELECT h.kind");
 
-    return bb_cell(rq, webhook_rows(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), "Webhook"), 0,
+    return bb_cell(rq, bb_find_or_end(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), "Webhook"), 0,
                    0);
 }
 
@@ -363,7 +353,7 @@ int webhook_get(struct bb_request *rq)
 
     return bb_reply(
         rq, 200,
-        webhook_json(rq, webhook_rows(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), "Webhook"),
+        webhook_json(rq, bb_find_or_end(rq, &find.one, BB_ARGS(WEBHOOK_MINE_ARGS(rq)), "Webhook"),
                      0));
 }
 
