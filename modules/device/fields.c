@@ -2,6 +2,7 @@
  * The fields of a device's body: their table, and the code that reads them into normalized texts.
  * The table is hand-formatted.
  */
+#include <busbar/moment.h>
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -231,14 +232,10 @@ static const char *fields_degrees(struct bb_request *rq, const json_t *value, do
  */
 static const char *fields_date(struct bb_request *rq, const char *text, const char **problem)
 {
-    static const struct bb_field time[] = {{.name = "time", .type = BB_TIME}};
-    static const struct bb_table fields = BB_TABLE(time);
     char *day = device_trimmed(rq, text);
-    json_t *object = bb_hold(rq, json_pack("{s:s}", "time", day));
-    json_t *errors = bb_hold(rq, json_array());
-    json_t *checked = bb_json_hold(rq, bb_check(rq, &fields, object, errors));
+    struct bb_moment moment;
 
-    if (!checked || strlen(day) < 10)
+    if (bb_moment_parse(day, &moment))
         *problem = "must be a date, YYYY-MM-DD";
     else if (strncmp(day, bb_time_text(rq, bb_wall_ms(rq->host) + AHEAD_MS), 10) > 0)
         *problem = "must not be in the future";
