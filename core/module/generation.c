@@ -316,14 +316,15 @@ bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct
 {
     const struct host_handle *handle = handle_of(host);
     const struct generation *g = handle->generation;
-    unsigned version =
-        handle->opening ? 0 : generation_needs(&handle->module->descriptor->wants, kind, "*");
+    unsigned version = generation_needs(&handle->module->descriptor->wants, kind, "*");
     size_t length = strlen(kind);
 
     for (size_t i = 0; i < g->module_count && version; i++) {
         MODULE_EACH (bb_service_descriptor, found, g->modules[i].descriptor->services) {
             if (strncmp(found->name, kind, length) != 0 || found->version < version || index--)
                 continue;
+            if (handle->opening)
+                return true;
             /* the caller's struct may be smaller or larger than the host's */
             size_t size = given->size;
             const struct bb_given all = {size, found->name, found->version, found->interface,
@@ -333,7 +334,7 @@ bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct
             return true;
         }
     }
-    return false;
+    return handle->opening && version && g->left_out_count;
 }
 
 int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,

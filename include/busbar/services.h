@@ -162,20 +162,36 @@ struct bb_devices {
 
 /*
  * "documents:NAME" 1: a store for contents that are too large or too rarely read for the database.
- * Find it with bb_service_at(), and call it with bb_call_as(). A name is the SHA-256 of the content
- * in lower-case hexadecimal digits, '.', and lower-case letters that say what it is, such as
- * "<sha256>.chat". Contents are never deleted.
+ * Find it with bb_service_at(). Its functions park, and are called by bb_call_as() with a pointer
+ * to the struct that is named at each function. Contents are never deleted.
  */
 #define BB_DOCUMENTS "documents:"
 
+struct bb_content {
+    /* The SHA-256 of the content in lower-case hexadecimal digits, '.', and up to 32 lower-case
+     * letters that say what it is: "<sha256>.chat". */
+    const char *name;
+    char *bytes; /* to be stored, or room for them */
+    size_t length;
+};
+
 struct bb_documents {
     size_t size;
-    /* Stores a content. Returns 0 when it is on disk or in the bucket, or -1, which is logged.
-     * Parks. Replaces a content with the same name. */
-    int (*put)(struct bb_request *rq, const char *name, const void *bytes, size_t length);
-    /* Reads a content of `length` bytes, and compares it with its name. Returns 0, or -1, which is
-     * logged. Parks. */
-    int (*get)(struct bb_request *rq, const char *name, void *bytes, size_t length);
+    /* bb_content: stores it, or replaces one with the same name. Returns 0 when it is on disk or in
+     * the bucket, or -1, which is logged. */
+    int (*put)(struct bb_request *rq, void *content);
+    /* bb_content: reads it, and compares it with its name. Returns 0, or -1, which is logged. */
+    int (*get)(struct bb_request *rq, void *content);
+    /*
+     * bb_sql: for the command `MODULE doctor`, prints the contents that are missing or have another
+     * size. Checks 50,000 names of the store, or all if the command has the option `all`. Returns
+     * the exit status. The statement reads these contents: a text for people, the stored size or
+     * null, and how many there are. $1 (jsonb) has the stored sizes by name: of all names after $2
+     * (text) up to $3 (text; null: all), in the order of their bytes. $4 (bigint) is the time when
+     * the check began, in ms since 1970; leave out later contents. $5 (bigint) is the limit of
+     * rows.
+     */
+    int (*doctor)(struct bb_request *rq, void *missing);
 };
 
 /*

@@ -326,10 +326,6 @@ void bulk_sweep(struct bb_request *rq)
 /* The job bulk.tidy deletes, on each host, incoming files that a crash has left. */
 void bulk_tidy(struct bb_request *rq)
 {
-    const struct bulk *bulk = rq->state;
-    struct incoming_sweep job = {.directory = bulk->settings->files,
-                                 .before = time(NULL) - STALE_S};
-
-    if (!bb_offload(rq, BULK_POOL, incoming_sweep, &job) && job.removed)
-        bb_log(rq, BB_INFO, "%zu files of unfinished uploads were removed", job.removed);
+    incoming_tidy(rq, BULK_POOL, ((const struct bulk *)rq->state)->settings->files,
+                  time(NULL) - STALE_S);
 }

@@ -25,43 +25,32 @@ enum {
     RESTORED_DAYS = 7
 };
 
-/* A content to be written to the document store, or read from it. */
-struct content {
-    struct bb_given store;
-    const char *name;
-    char *bytes;
-    size_t length;
-};
+enum call { PUT, GET, DOCTOR };
 
-/* Finds the document store. Returns 0, or -1 after logging that there is none. */
-static int content_store(struct bb_request *rq, struct content *content)
+/* Calls the document store. Returns its result, or -1 after logging that there is none. */
+static int archive_call(struct bb_request *rq, enum call call, void *arg)
 {
-    content->store.size = sizeof(content->store);
-    if (bb_service_at(rq->host, BB_DOCUMENTS, 0, &content->store))
-        return 0;
-    bb_log(rq, BB_ERROR, "archived messages need a module with a document store, such as device");
-    return -1;
-}
+    struct bb_given given = {.size = sizeof(given)};
 
-static int content_put(struct bb_request *rq, void *arg)
-{
-    const struct content *content = arg;
-    const struct bb_documents *store = content->store.interface;
+    if (!bb_service_at(rq->host, BB_DOCUMENTS, 0, &given)) {
+        bb_log(rq, BB_ERROR,
+               "archived messages need a module with a document store, such as device");
+        return -1;
+    }
+    const struct bb_documents *store = given.interface;
 
-    return store->put(rq, content->name, content->bytes, content->length);
-}
+    int (*const calls[])(struct bb_request *, void *) = {store->put, store->get, store->doctor};
 
-static int content_get(struct bb_request *rq, void *arg)
-{
-    const struct content *content = arg;
-    const struct bb_documents *store = content->store.interface;
-
-    return store->get(rq, content->name, content->bytes, content->length);
+    return bb_call_as(rq, given.host, calls[call], arg);
 }
 
 /* ---- into the archive ---- */
 
 // clang-format off
+/* A conversation `c` is due after $1 days, in whole hours. */
+#define IS_DUE                                                                                     \
+    "c.last_hour < date_trunc('hour', (now() - make_interval(days => $1::int)) AT TIME ZONE 'UTC')"
+
 /*
  * $1 days, $2 bytes. Reads the next part that is due, or a row without a content if there is none
  * among the next conversations. `hour` and `id` are the place of the conversation in the order.
@@ -73,8 +62,7 @@ static const struct bb_sql due = {
     "WITH c AS MATERIALIZED (SELECT c.id, c.entries, c.last_hour, coalesce((SELECT max(a.last)"
     " FROM chat_archive a WHERE a.conversation_id = c.id), 0) AS done FROM chat_conversation c"
     " WHERE c.last_hour >= (SELECT hour FROM chat_archive_state) AND (c.last_hour, c.id) >"
-    " (SELECT hour, id FROM chat_archive_state) AND c.last_hour < date_trunc('hour', (now() -"
-    " make_interval(days => $1::int)) AT TIME ZONE 'UTC') ORDER BY c.last_hour, c.id LIMIT 1000"
+    " (SELECT hour, id FROM chat_archive_state) AND " IS_DUE " ORDER BY c.last_hour, c.id LIMIT 1000"
     "), n AS (SELECT * FROM c ORDER BY entries - 1 > done DESC, CASE WHEN entries - 1 > done THEN"
     " row(last_hour, id) END, last_hour DESC, id DESC LIMIT 1"
     "), m AS MATERIALIZED (SELECT m.* FROM n, LATERAL (SELECT e.seq, e.uuid, e.username,"
@@ -148,12 +136,10 @@ static int archive_part(struct bb_request *rq, void *arg)
     const char *text = bb_cell(rq, rows, 0, CONTENT), *id = bb_cell(rq, rows, 0, ID);
 
     if (text) {
-        struct content content = {.name = bb_cell(rq, rows, 0, NAME),
-                                  .bytes = (char *)(uintptr_t)text,
-                                  .length = strlen(text)};
+        struct bb_content content = {bb_cell(rq, rows, 0, NAME), (char *)(uintptr_t)text,
+                                     strlen(text)};
 
-        if (content_store(rq, &content) ||
-            bb_call_as(rq, content.store.host, content_put, &content) ||
+        if (archive_call(rq, PUT, &content) ||
             !(stored = bb_query(rq, &archive,
                                 BB_ARGS(bb_t(id), bb_t(bb_cell(rq, rows, 0, FIRST)),
                                         bb_t(bb_cell(rq, rows, 0, LAST)),
@@ -207,13 +193,27 @@ int chat_command_archive(struct bb_request *rq)
 {
     static const struct bb_sql begin = {"UPDATE chat_archive_state SET hour = 'epoch', id = 0",
                                         BB_SQL_WRITE};
-    const struct chat *chat = rq->state;
+    static const struct bb_sql waiting = {
+        "SELECT count(*) FROM chat_conversation c, chat_archive_state s WHERE (c.last_hour, c.id) >"
+        " (s.hour, s.id) AND " IS_DUE " AND c.entries - 1 > coalesce((SELECT max(a.last)"
+        " FROM chat_archive a WHERE a.conversation_id = c.id), 0)",
+        BB_SQL_LONG};
+    int64_t days = ((const struct chat *)rq->state)->settings->retention_days;
+    const struct bb_rows *rows;
 
-    if (!chat->settings->retention_days) {
+    if (!days) {
         bb_print(rq, "chat.retention_days is 0, so no message is archived\n");
         return 1;
     }
-    return bb_query(rq, &begin, NULL, 0) && !archive_run(rq, INT_MAX) ? 0 : 1;
+    if (!bb_query(rq, &begin, NULL, 0) || archive_run(rq, INT_MAX) ||
+        !(rows = bb_query(rq, &waiting, BB_ARGS(bb_i(days)))))
+        return 1;
+    if (!bb_cell_int(rq, rows, 0, 0))
+        return 0;
+    bb_print(rq,
+             "conversations that wait for the end of an older transaction of the database: %s\n",
+             bb_cell(rq, rows, 0, 0));
+    return 1;
 }
 
 /* ---- back ---- */
@@ -248,7 +248,8 @@ struct range {
     bool failed;              /* to restore the last part */
 };
 
-/* Restores the next part. Returns 1, 0 if there is none, or as chat_restore() does. */
+/* Restores the next part. Returns 1, 0 if there is none, LOST if its file is (logged), or -1. */
+enum { LOST = -2 };
 static int restore_part(struct bb_request *rq, void *arg)
 {
     struct range *range = arg;
@@ -263,17 +264,17 @@ static int restore_part(struct bb_request *rq, void *arg)
     if (bb_count(rq, rows) == 0)
         return 0;
     const char *id = bb_cell(rq, rows, 0, 0), *first = bb_cell(rq, rows, 0, 1);
-    struct content content = {.name = bb_cell(rq, rows, 0, 2),
-                              .length = (size_t)bb_cell_int(rq, rows, 0, 3)};
+    struct bb_content content = {.name = bb_cell(rq, rows, 0, 2),
+                                 .length = (size_t)bb_cell_int(rq, rows, 0, 3)};
 
     range->at[0] = bb_cell_int(rq, rows, 0, 0);
     range->at[1] = bb_cell_int(rq, rows, 0, 1);
     content.bytes = bb_alloc(rq, content.length + 1);
     range->failed = true;
-    if (content_store(rq, &content) || bb_call_as(rq, content.store.host, content_get, &content)) {
+    if (archive_call(rq, GET, &content)) {
         bb_log(rq, BB_ERROR, "messages of conversation %s from %s on cannot be restored", id,
                first);
-        return CHAT_LOST;
+        return LOST;
     }
     if (!bb_query(rq, &restore, BB_ARGS(bb_t(id), bb_t(first), bb_t(content.bytes))))
         return -1;
@@ -282,7 +283,7 @@ static int restore_part(struct bb_request *rq, void *arg)
     return 1;
 }
 
-int chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last)
+void chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last)
 {
     struct range range = {
         .conversation = bb_format(rq, "%" PRId64, conversation), .first = first, .last = last};
@@ -291,7 +292,9 @@ int chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int
     do
         more = bb_scratch(rq, restore_part, &range);
     while (more > 0);
-    return more;
+    if (more)
+        bb_end(rq, more == LOST ? bb_fail(rq, 503, "Archived messages cannot be read at the moment")
+                                : bb_failed(rq));
 }
 
 int chat_command_restore(struct bb_request *rq)
@@ -314,4 +317,23 @@ int chat_command_restore(struct bb_request *rq)
         more = -1;
     bb_print(rq, "%d parts restored, %d failed\n", parts, failed);
     return more || failed ? 1 : 0;
+}
+
+/* ---- `busbar chat doctor` ---- */
+
+int chat_command_doctor(struct bb_request *rq)
+{
+    static const struct bb_sql any = {"SELECT 1 FROM chat_archive LIMIT 1", 0};
+    static const struct bb_sql missing = {
+        "SELECT 'messages ' || first || ' to ' || last || ' of conversation ' || conversation_id,"
+        " $1::jsonb ->> name, count(*) OVER () FROM chat_archive WHERE name > $2::text"
+        " AND ($3::text IS NULL OR name <= $3::text)"
+        " AND archived_at < to_timestamp($4::bigint / 1000.0)"
+        " AND ($1::jsonb ->> name)::bigint IS DISTINCT FROM bytes ORDER BY name LIMIT $5::bigint",
+        BB_SQL_LONG};
+    const struct bb_rows *rows = bb_query(rq, &any, NULL, 0);
+
+    if (rows && bb_count(rq, rows) == 0)
+        return 0;
+    return !rows || archive_call(rq, DOCTOR, (void *)(uintptr_t)&missing) ? 1 : 0;
 }

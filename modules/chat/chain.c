@@ -109,33 +109,18 @@ enum column {
     PLACE = ENTRIES
 };
 
-/*
- * Runs a statement until nothing that it needs is archived. Returns NULL on failure, and sets *lost
- * if the document store does not have messages.
- */
+/* Runs a statement until nothing that it needs is archived. */
 static const struct bb_rows *chain_query(struct bb_request *rq, const struct bb_sql *sql,
-                                         const struct bb_value *values, size_t count, bool *lost)
+                                         const struct bb_value *values, size_t count)
 {
     const struct bb_rows *rows;
 
-    *lost = false;
-    while ((rows = bb_query(rq, sql, values, count)) && bb_count(rq, rows) &&
-           bb_cell(rq, rows, 0, ARCHIVED_FIRST)) {
-        int restored = chat_restore(rq, bb_cell_int(rq, rows, 0, CONVERSATION),
-                                    bb_cell_int(rq, rows, 0, ARCHIVED_FIRST),
-                                    bb_cell_int(rq, rows, 0, ARCHIVED_LAST));
-
-        *lost = restored == CHAT_LOST;
-        if (restored)
-            return NULL;
-    }
+    while ((rows = bb_find_or_end(rq, sql, values, count, "Conversation")) &&
+           bb_cell(rq, rows, 0, ARCHIVED_FIRST))
+        chat_restore(rq, bb_cell_int(rq, rows, 0, CONVERSATION),
+                     bb_cell_int(rq, rows, 0, ARCHIVED_FIRST),
+                     bb_cell_int(rq, rows, 0, ARCHIVED_LAST));
     return rows;
-}
-
-static int chain_failed(struct bb_request *rq, bool lost)
-{
-    return lost ? bb_fail(rq, 503, "Archived messages cannot be read at the moment")
-                : bb_failed(rq);
 }
 
 /* Does not check UTF-8: the database ensures it, and the check would be the slowest part. */
@@ -160,11 +145,10 @@ static int chain_read_page(struct bb_request *rq, struct csv *text, void *arg)
     int64_t limit = chain->left < ARRAY_PAGE_ROWS ? chain->left : ARRAY_PAGE_ROWS;
     const struct bb_value values[] = {bb_i(chain->conversation), bb_i(chain->after),
                                       bb_i(limit + 1), bb_i(ARRAY_PAGE_BYTES)};
-    bool lost;
-    const struct bb_rows *rows = chain_query(rq, &next_page, values, 4, &lost);
+    const struct bb_rows *rows = chain_query(rq, &next_page, values, 4);
 
-    if (!rows || !bb_cell(rq, rows, 0, UUID))
-        return rows ? 0 : -1;
+    if (!bb_cell(rq, rows, 0, UUID))
+        return 0;
     size_t count = bb_count(rq, rows);
 
     for (size_t row = 0; row < count; row++)
@@ -184,17 +168,8 @@ static int chain_latest(struct bb_request *rq)
     int64_t limit = bb_arg_int(rq, "limit", LIMIT), before = bb_arg_int(rq, "before", INT64_MAX);
     const struct bb_value values[] = {CHAT_SCOPE_ARGS(&scope), bb_t(head), bb_i(before),
                                       bb_i(limit), bb_i(BYTES)};
-    bool lost;
-    const struct bb_rows *rows = chain_query(rq, &latest[limit > ARRAY_SHORT], values, 7, &lost);
-
-    if (!rows)
-        return chain_failed(rq, lost);
-    size_t count = bb_count(rq, rows);
-
-    if (count == 0)
-        return bb_fail(rq, 404, "Conversation not found");
-    if (!bb_cell(rq, rows, 0, UUID))
-        count = 0;
+    const struct bb_rows *rows = chain_query(rq, &latest[limit > ARRAY_SHORT], values, 7);
+    size_t count = bb_cell(rq, rows, 0, UUID) ? bb_count(rq, rows) : 0;
     int64_t first = count ? bb_cell_int(rq, rows, count - 1, PLACE) : 1;
     const char *next = bb_format(
         rq, "</api/chat/chain/%s?order=desc&limit=%" PRId64 "&before=%" PRId64 ">; rel=\"next\"",
@@ -226,13 +201,7 @@ int chat_chain(struct bb_request *rq)
                                       bb_i(wanted),
                                       bb_i(few ? limit + 1 : ARRAY_SHORT),
                                       bb_i(ARRAY_PAGE_BYTES)};
-    bool lost;
-    const struct bb_rows *rows = chain_query(rq, &short_chain, values, 9, &lost);
-
-    if (!rows)
-        return chain_failed(rq, lost);
-    if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "Conversation not found");
+    const struct bb_rows *rows = chain_query(rq, &short_chain, values, 9);
     int64_t behind = bb_cell_int(rq, rows, 0, ENTRIES) - after;
 
     if (limit && behind > limit && bb_reply_next(rq, bb_format(rq, "%" PRId64, after + limit)) < 0)

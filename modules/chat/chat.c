@@ -48,10 +48,14 @@ int chat_open(struct bb_host *host, void **state)
     const struct chat_settings *settings = bb_settings(host);
     struct bb_service accounts = bb_service(host, "accounts");
     struct chat *chat = bb_host_alloc(host, sizeof(*chat));
+    struct bb_given store = {.size = sizeof(store)};
     uint64_t seed;
 
     if (!chat)
         return bb_open_fail(host, "out of memory");
+    if (settings->retention_days && !bb_service_at(host, BB_DOCUMENTS, 0, &store))
+        return bb_open_fail(host, "retention_days: needs a module with a document store, such as "
+                                  "device, in the list `modules`");
     chat->settings = settings;
     chat->open_to_all = strcmp(settings->ownership, "open") == 0;
     chat->accounts = accounts.interface;
@@ -222,10 +226,9 @@ const struct chat_facts *chat_visible(struct bb_request *rq, const struct chat_s
         if (facts->device_project_name)
             facts->device_project_name = facts->participant2 + strlen(facts->participant2) + 1;
     } else {
-        const struct bb_rows *rows = bb_query_or_end(rq, &facts_by_id.one, BB_ARGS(bb_i(id)));
+        const struct bb_rows *rows =
+            bb_find_or_end(rq, &facts_by_id.one, BB_ARGS(bb_i(id)), "Conversation");
 
-        if (bb_count(rq, rows) == 0)
-            bb_end(rq, bb_fail(rq, 404, "Conversation not found"));
         *facts = chat_facts_of(rq, rows, 0, 0, id);
         facts_keep(rq, facts, epoch);
     }

@@ -153,16 +153,11 @@ void chat_hub_free(struct chat_hub *hub);
 /* unread.c: the job that adds up unread counts. */
 void chat_add_up(struct bb_request *rq);
 
-/* archive.c: the job `archive`, and the commands `chat archive` and `chat restore`. */
+/* archive.c: the job `archive`, and the commands `chat archive`, `restore` and `doctor`. */
 void chat_archive(struct bb_request *rq);
-int chat_command_archive(struct bb_request *rq);
-int chat_command_restore(struct bb_request *rq);
-/*
- * Restores the archived parts that have messages from `first` to `last` (seq). Returns 0, CHAT_LOST
- * if the document store cannot read a part, which is logged, or -1 (bb_failed()). Parks.
- */
-enum { CHAT_LOST = -2 };
-int chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last);
+bb_handler chat_command_archive, chat_command_restore, chat_command_doctor;
+/* Restores the archived parts with messages from `first` to `last` (seq), or ends the request. */
+void chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last);
 
 /* The routes, each in the file of its name; chat_read() and chat_share() are in post.c. */
 bb_handler chat_list, chat_seen, chat_search, chat_find, chat_start, chat_post, chat_chain,

@@ -336,6 +336,10 @@ static const struct bb_command commands[] = {
      .help = "Moves messages to the document store now that the job would move."},
     {.name = "chat restore", .run = chat_command_restore, .flags = BB_COMMAND_LONG,
      .help = "Moves all archived messages back to the database."},
+    {.name = "chat doctor", .run = chat_command_doctor, .options = BB_TABLE(doctor_options),
+     .flags = BB_COMMAND_LONG,
+     .help = "Lists archived messages whose file is missing in the store or has another size; part "
+             "of `busbar doctor`."},
 };
 
 static const struct bb_service_descriptor services[] = {

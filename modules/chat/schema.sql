@@ -231,3 +231,9 @@ INSERT INTO chat_archive_state DEFAULT VALUES;
 -- The archive reads the conversations in this order.
 DROP INDEX chat_conversation_active;
 CREATE INDEX chat_conversation_active ON chat_conversation (last_hour, id);
+
+-- step 4: the check of the archive
+
+ALTER TABLE chat_archive ADD COLUMN archived_at timestamptz NOT NULL DEFAULT now(),
+    ALTER COLUMN name TYPE text COLLATE "C";
+CREATE INDEX chat_archive_name ON chat_archive (name);

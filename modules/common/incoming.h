@@ -2,6 +2,7 @@
 #ifndef COMMON_INCOMING_H
 #define COMMON_INCOMING_H
 
+#include <busbar/busbar.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,10 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/*
- * For bb_offload(): deletes files older than `before` from `incoming/`. Requests leave files there
- * when their host dies. Blocks.
- */
 struct incoming_sweep {
     const char *directory; /* the parent of `incoming/` */
     time_t before;
@@ -37,6 +34,19 @@ static inline void incoming_sweep(void *arg)
             S_ISREG(about.st_mode) && about.st_mtime < sweep->before)
             sweep->removed += unlinkat(dirfd(directory), entry->d_name, 0) == 0;
     closedir(directory);
+}
+
+/*
+ * Deletes files older than `before` from `incoming/`, which requests leave there when their host
+ * dies. After a failure, the next run of the job deletes them.
+ */
+static inline void incoming_tidy(struct bb_request *rq, const char *pool, const char *directory,
+                                 time_t before)
+{
+    struct incoming_sweep sweep = {.directory = directory, .before = before};
+
+    if (!bb_offload(rq, pool, incoming_sweep, &sweep) && sweep.removed)
+        bb_log(rq, BB_INFO, "%zu files of unfinished uploads were removed", sweep.removed);
 }
 
 #endif

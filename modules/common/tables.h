@@ -27,6 +27,11 @@ static const struct bb_field problem_fields[] = {
     {.name = "params", .type = BB_OBJECT, .help = "The parameters of the code, if it has any."},
 };
 
+/* Of the command `MODULE doctor` of a module with stored contents. */
+static const struct bb_field doctor_options[] = {
+    {.name = "all", .type = BB_BOOL, .help = "Check all files, not only 50,000 of them."},
+};
+
 /* clang-format on */
 
 #define NULLABLE (BB_REQUIRED | BB_NULLABLE) /* a member that is always there, but may be null */

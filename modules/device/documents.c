@@ -70,18 +70,20 @@ struct type_finder *type_finder_new(char *why, size_t size)
 /* ---- calls of the store ---- */
 
 /*
- * Runs a call of the store in its pool, with one of the structs of store.h, and counts the call.
- * Returns -1 on failure: `return bb_failed(rq)`.
+ * Runs a call of the store, or `run` if it is not NULL, in the store's pool, and counts the call.
+ * `arg` begins with a struct store_job. Returns -1 if it was not run: `return bb_failed(rq)`.
  */
-static int store_call(struct bb_request *rq, enum store_call call, void *arg)
+static int store_call(struct bb_request *rq, enum store_call call, void (*run)(void *), void *arg)
 {
     const struct device *state = rq->state;
     struct store_job *job = arg;
 
     job->store = state->store;
     job->why[0] = '\0';
-    if (bb_offload(rq, job->store->pool, job->store->calls[call], arg))
+    if (bb_offload(rq, job->store->pool, run ? run : job->store->calls[call], arg)) {
+        snprintf(job->why, STORE_WHY, "the store is busy");
         return -1;
+    }
     bb_metric_add(rq->host, METRIC_CALLS, call, 1);
     if (*job->why)
         bb_metric_add(rq->host, METRIC_FAILURES, call, 1);
@@ -245,7 +247,7 @@ struct device_documents device_documents_take(struct bb_request *rq, int64_t org
     documents_begin(rq, arrival);
     documents.uploads = arrival->fresh;
     documents.begun = arrival->fresh_count;
-    if (store_call(rq, STORE_KEEP, keep)) {
+    if (store_call(rq, STORE_KEEP, NULL, keep)) {
         refused = bb_failed(rq);
     } else if (*keep->job.why) {
         bb_log(rq, BB_ERROR, "documents cannot be stored: %s", keep->job.why);
@@ -326,7 +328,8 @@ void device_documents_drop(struct bb_request *rq, const struct device_documents 
 
     for (size_t i = 0; i < count; i++)
         list[i] = bb_cell(rq, rows, i, 0);
-    if (store_call(rq, STORE_REMOVE, &remove) || *remove.job.why)
+    store_call(rq, STORE_REMOVE, NULL, &remove);
+    if (*remove.job.why)
         bb_log(rq, BB_WARN, "the files of a refused request are deleted by the next sweep");
 }
 
@@ -385,15 +388,12 @@ int device_download(struct bb_request *rq)
         " WHERE id = $1::uuid AND device = $2::bigint",
         0};
     struct device_record record = device_in_path(rq, DEVICE_ONLY_FACTS);
-    const struct bb_rows *rows =
-        bb_query_or_end(rq, &by_id, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(record.id)));
-
-    if (bb_count(rq, rows) == 0)
-        return bb_fail(rq, 404, "Document not found");
+    const struct bb_rows *rows = bb_find_or_end(
+        rq, &by_id, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(record.id)), "Document");
     struct store_open open = {
         .name = bb_cell(rq, rows, 0, 2), .length = bb_cell_int(rq, rows, 0, 3), .fd = -1};
 
-    if (store_call(rq, STORE_OPEN, &open))
+    if (store_call(rq, STORE_OPEN, NULL, &open))
         return bb_failed(rq);
     if (open.fd < 0) {
         bb_log(rq, BB_ERROR, "document %s cannot be read: %s", open.name, open.job.why);
@@ -455,118 +455,79 @@ int device_document_delete(struct bb_request *rq)
  * Stores contents of other modules in the same store. The sweep does not list their names.
  */
 
-struct content {
+struct content_job {
     struct store_job job;
-    const char *name;
-    void *bytes; /* to be stored, or room for the stored ones */
-    size_t length;
+    const struct bb_content *content;
 };
-
-static void content_failed(struct content *content, const char *why)
-{
-    if (!*content->job.why)
-        snprintf(content->job.why, STORE_WHY, "%s", why);
-}
 
 static void content_put(void *arg)
 {
-    struct content *content = arg;
-    struct store *store = content->job.store;
-    char path[STORE_PATH + sizeof("/incoming/content-XXXXXX")];
+    struct content_job *job = arg;
+    struct store *store = job->job.store;
+    const struct bb_content *content = job->content;
+    char path[STORE_PATH];
     const char *from = path;
     struct store_keep keep = {
         .job.store = store, .count = 1, .paths = &from, .names = &content->name};
-    int end = snprintf(path, STORE_PATH, "%s/incoming", store->directory);
+    int fd = store_incoming(store, path);
 
-    (void)mkdir(store->directory, STORE_MODE);
-    (void)mkdir(path, STORE_MODE);
-    strcpy(path + end, "/content-XXXXXX");
-    int fd = mkostemp(path, O_CLOEXEC);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-    bool written = file && fwrite(content->bytes, 1, content->length, file) == content->length &&
-                   !fflush(file) && !fsync(fd);
-
-    if (file)
-        written = !fclose(file) && written;
-    else if (fd >= 0)
-        close(fd);
-    if (written)
-        store->calls[STORE_KEEP](&keep);
+    if (fd < 0 || write(fd, content->bytes, content->length) != (ssize_t)content->length ||
+        fsync(fd))
+        snprintf(keep.job.why, STORE_WHY, "device.documents cannot be written");
     else
-        content_failed(content, "device.documents cannot be written");
-    if (*keep.job.why)
-        content_failed(content, keep.job.why);
-    if (fd >= 0)
+        store->calls[STORE_KEEP](&keep);
+    if (fd >= 0) {
+        close(fd);
         unlink(path); /* it is gone if the store has moved it */
+    }
+    job->job = keep.job;
 }
 
 static void content_get(void *arg)
 {
-    struct content *content = arg;
-    struct store_open open = {.job.store = content->job.store,
+    struct content_job *job = arg;
+    const struct bb_content *content = job->content;
+    struct store_open open = {.job.store = job->job.store,
                               .name = content->name,
                               .length = (int64_t)content->length,
                               .fd = -1};
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    char sha256[STORE_SHA256 + 1] = "";
+    unsigned char digest[EVP_MAX_MD_SIZE] = {0};
     size_t length = 0;
     ssize_t got = 1;
 
     open.job.store->calls[STORE_OPEN](&open);
     while (open.fd >= 0 && length < content->length && got > 0) {
-        got = pread(open.fd, (char *)content->bytes + length, content->length - length,
-                    (off_t)length);
+        got = pread(open.fd, content->bytes + length, content->length - length, (off_t)length);
         length += got > 0 ? (size_t)got : 0;
     }
     if (open.fd >= 0)
         close(open.fd);
-    content_failed(content, open.job.why);
-    if (*content->job.why)
-        return;
-    if (EVP_Digest(content->bytes, length, digest, NULL, EVP_sha256(), NULL))
-        for (size_t i = 0; i < STORE_SHA256 / 2; i++)
-            snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
-    if (strncmp(sha256, content->name, STORE_SHA256) != 0)
-        content_failed(content, "the content does not have the SHA-256 of its name");
+    if (!*open.job.why && (!EVP_Digest(content->bytes, length, digest, NULL, EVP_sha256(), NULL) ||
+                           !store_is_named(content->name, digest)))
+        snprintf(open.job.why, STORE_WHY, "the content does not have the SHA-256 of its name");
+    job->job = open.job;
 }
 
-static int content_call(struct bb_request *rq, enum store_call call, struct content *content)
+static int content_call(struct bb_request *rq, enum store_call call, void (*run)(void *),
+                        const struct bb_content *content)
 {
-    const struct device *state = rq->state;
+    struct content_job job = {.content = content};
 
-    content->job.store = state->store;
-    if (bb_offload(rq, state->store->pool, call == STORE_KEEP ? content_put : content_get,
-                   content)) {
-        bb_log(rq, BB_WARN, "content %s: the store is busy", content->name);
-        return -1;
-    }
-    bb_metric_add(rq->host, METRIC_CALLS, call, 1);
-    if (!*content->job.why)
-        return 0;
-    bb_metric_add(rq->host, METRIC_FAILURES, call, 1);
-    bb_log(rq, BB_ERROR, "content %s: %s", content->name, content->job.why);
-    return -1;
+    store_call(rq, call, run, &job);
+    if (*job.job.why)
+        bb_log(rq, BB_ERROR, "content %s: %s", content->name, job.job.why);
+    return *job.job.why ? -1 : 0;
 }
 
-static int documents_put(struct bb_request *rq, const char *name, const void *bytes, size_t length)
+static int documents_put(struct bb_request *rq, void *content)
 {
-    struct content content = {.name = name, .bytes = (void *)(uintptr_t)bytes, .length = length};
-
-    return content_call(rq, STORE_KEEP, &content);
+    return content_call(rq, STORE_KEEP, content_put, content);
 }
 
-static int documents_get(struct bb_request *rq, const char *name, void *bytes, size_t length)
+static int documents_get(struct bb_request *rq, void *content)
 {
-    struct content content = {.name = name, .bytes = bytes, .length = length};
-
-    return content_call(rq, STORE_OPEN, &content);
+    return content_call(rq, STORE_OPEN, content_get, content);
 }
-
-const struct bb_documents device_store = {
-    .size = sizeof(device_store),
-    .put = documents_put,
-    .get = documents_get,
-};
 
 /*
  * ---- the sweep ----
@@ -581,27 +542,12 @@ struct sweep {
     struct store_list list;
     struct store_remove remove;
     const char *names[STORE_BATCH];
-    char last[STORE_NAME]; /* of the doctor: the last name of the list so far */
-    int64_t begun_ms;      /* of the doctor */
 };
 
 static int sweep_failed(struct bb_request *rq, const char *why)
 {
     bb_log(rq, BB_WARN, "the sweep of documents stopped early: %s", why);
     return -1;
-}
-
-/* Reads the next page of the list. Returns its names as JSON; NULL: failed, see `why`. */
-static const char *sweep_read(struct bb_request *rq, struct sweep *sweep)
-{
-    struct store_list *list = &sweep->list;
-
-    list->count = 0;
-    if (store_call(rq, STORE_LIST, list))
-        snprintf(list->job.why, STORE_WHY, "the store is busy");
-    for (size_t i = 0; i < list->count; i++)
-        sweep->names[i] = list->names[i];
-    return *list->job.why ? NULL : device_names_json(rq, sweep->names, list->count);
 }
 
 /* Deletes the objects of the next page of the list that no row names. Returns 0, or -1. */
@@ -615,15 +561,20 @@ static int sweep_page(struct bb_request *rq, void *arg)
         " WHERE coalesce(object, encode(sha256, 'hex')) = n)",
         BB_SQL_LONG};
     struct sweep *sweep = arg;
+    struct store_list *list = &sweep->list;
     struct store_remove *remove = &sweep->remove;
-    const char *names = sweep_read(rq, sweep);
 
     *remove = (struct store_remove){.names = sweep->names};
-    if (!names)
-        return sweep_failed(rq, sweep->list.job.why);
-    if (!sweep->list.count)
+    list->count = 0;
+    store_call(rq, STORE_LIST, NULL, list);
+    if (*list->job.why)
+        return sweep_failed(rq, list->job.why);
+    if (!list->count)
         return 0;
-    const struct bb_rows *rows = bb_query(rq, &nameless, BB_ARGS(bb_t(names)));
+    for (size_t i = 0; i < list->count; i++)
+        sweep->names[i] = list->names[i];
+    const struct bb_rows *rows =
+        bb_query(rq, &nameless, BB_ARGS(bb_t(device_names_json(rq, sweep->names, list->count))));
 
     if (!rows)
         return sweep_failed(rq, "the database cannot be queried");
@@ -631,8 +582,7 @@ static int sweep_page(struct bb_request *rq, void *arg)
         sweep->names[remove->count] = bb_cell(rq, rows, remove->count, 0);
     if (!remove->count)
         return 0;
-    if (store_call(rq, STORE_REMOVE, remove))
-        return sweep_failed(rq, "the store is busy");
+    store_call(rq, STORE_REMOVE, NULL, remove);
     return *remove->job.why ? sweep_failed(rq, remove->job.why) : 0;
 }
 
@@ -666,24 +616,10 @@ static int sweep_all(struct bb_request *rq, size_t *removed)
     return status;
 }
 
-static int documents_tidy(struct bb_request *rq, size_t *removed)
-{
-    const struct device *state = rq->state;
-    struct incoming_sweep sweep = {.directory = state->settings->documents,
-                                   .before = sweep_before(rq)};
-    int failed = bb_offload(rq, DEVICE_POOL, incoming_sweep, &sweep);
-
-    *removed += sweep.removed;
-    return failed;
-}
-
 void device_tidy(struct bb_request *rq)
 {
-    size_t removed = 0;
-
-    (void)documents_tidy(rq, &removed); /* after a failure, the next run does it */
-    if (removed)
-        bb_log(rq, BB_INFO, "%zu incomplete files were removed", removed);
+    incoming_tidy(rq, DEVICE_POOL, ((const struct device *)rq->state)->settings->documents,
+                  sweep_before(rq));
 }
 
 void device_sweep(struct bb_request *rq)
@@ -698,69 +634,104 @@ void device_sweep(struct bb_request *rq)
 int device_command_sweep(struct bb_request *rq)
 {
     size_t removed = 0;
-    int status = documents_tidy(rq, &removed) | sweep_all(rq, &removed);
+    int status = sweep_all(rq, &removed);
 
-    bb_print(rq, "%zu files removed\n", removed);
+    device_tidy(rq);
+    bb_print(rq, "%zu files without a document were removed\n", removed);
     return status ? 1 : 0;
 }
 
-/* ---- `busbar device doctor` ---- */
+/* ---- the service's doctor, and `busbar device doctor` ---- */
 
-enum { DOCTOR_LINES = 20 /* of a page of the list */ };
+enum {
+    DOCTOR_LINES = 20, /* of a page of the list */
+    DOCTOR_PAGES = 100 /* 50,000 names: with S3 a few seconds */
+};
+
+struct doctor {
+    struct store_list list;
+    const struct bb_sql *missing;
+    char last[STORE_NAME]; /* the last name of the list so far */
+    int64_t begun_ms;
+};
 
 /*
- * Prints the documents whose file is not among the names of the next page of the list. The list and
- * the documents are sorted by the bytes of the name. A document that is added meanwhile is not
- * checked, because its file may have been stored after the page was read.
+ * Prints what should be on the next page of the list and is not. The list and the statement are
+ * sorted by the bytes of the name. A content that is added meanwhile is not checked, because its
+ * file may have been stored after the page was read.
  */
 static int doctor_page(struct bb_request *rq, void *arg)
 {
-    static const struct bb_sql missing = {
-        "SELECT d.external_id, f.name, count(*) OVER () FROM device_document f JOIN device d ON "
-        "d.id = f.device"
-        " CROSS JOIN LATERAL (SELECT coalesce(f.object, encode(f.sha256, 'hex')) COLLATE \"C\") o "
-        "(n)"
-        " WHERE n > $2::text AND ($3::text IS NULL OR n <= $3::text)"
-        " AND f.created_at < to_timestamp($4::bigint / 1000.0)"
-        " AND n NOT IN (SELECT jsonb_array_elements_text($1::jsonb)) ORDER BY n LIMIT $5::bigint",
-        BB_SQL_LONG};
-    struct sweep *sweep = arg;
-    struct store_list *list = &sweep->list;
+    struct doctor *doctor = arg;
+    struct store_list *list = &doctor->list;
+    json_t *sizes = bb_hold(rq, json_object());
     char after[STORE_NAME];
 
-    const char *names = sweep_read(rq, sweep);
-
-    if (!names)
+    list->count = 0;
+    store_call(rq, STORE_LIST, NULL, list);
+    if (*list->job.why)
         return -1;
-    memcpy(after, sweep->last, sizeof(after));
+    for (size_t i = 0; i < list->count; i++)
+        bb_set(rq, sizes, list->names[i], json_integer(list->sizes[i]));
+    memcpy(after, doctor->last, sizeof(after));
     if (list->count)
-        memcpy(sweep->last, list->names[list->count - 1], sizeof(sweep->last));
-    const struct bb_rows *rows =
-        bb_query(rq, &missing,
-                 BB_ARGS(bb_t(names), bb_t(after), bb_t(list->more ? sweep->last : NULL),
-                         bb_i(sweep->begun_ms), bb_i(DOCTOR_LINES)));
+        memcpy(doctor->last, list->names[list->count - 1], sizeof(doctor->last));
+    const struct bb_rows *rows = bb_query(rq, doctor->missing,
+                                          BB_ARGS(bb_t(bb_json(rq, sizes, NULL)), bb_t(after),
+                                                  bb_t(list->more ? doctor->last : NULL),
+                                                  bb_i(doctor->begun_ms), bb_i(DOCTOR_LINES)));
 
     for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
-        bb_print(rq, "error the store has no file for document %s of device %s\n",
-                 bb_cell(rq, rows, i, 1), bb_cell(rq, rows, i, 0));
+        bb_print(rq, "error the store has %s for %s\n",
+                 bb_cell(rq, rows, i, 1) ? "a file of another size" : "no file",
+                 bb_cell(rq, rows, i, 0));
     if (rows && bb_count(rq, rows) > 0 && bb_cell_int(rq, rows, 0, 2) > DOCTOR_LINES)
-        bb_print(rq, "error the store has no file for %lld further documents\n",
+        bb_print(rq, "error %lld further files are missing or have another size\n",
                  (long long)bb_cell_int(rq, rows, 0, 2) - DOCTOR_LINES);
     return rows ? 0 : -1;
 }
 
-int device_command_doctor(struct bb_request *rq)
+static int documents_doctor(struct bb_request *rq, void *missing)
 {
-    struct sweep *sweep = bb_alloc(rq, sizeof(*sweep));
-    int status = 0;
+    struct doctor *doctor = bb_alloc(rq, sizeof(*doctor));
+    int status = 0, pages = 0;
 
-    sweep->begun_ms = bb_wall_ms(rq->host);
-    sweep->list.before = time(NULL) + 86400; /* all, also with another clock */
+    doctor->missing = missing;
+    doctor->begun_ms = bb_wall_ms(rq->host);
+    doctor->list.contents = true;
+    doctor->list.before = time(NULL) + 86400; /* all, also with another clock */
     do
-        status = bb_scratch(rq, doctor_page, sweep);
-    while (!status && sweep->list.more);
+        status = bb_scratch(rq, doctor_page, doctor);
+    while (!status && doctor->list.more &&
+           (json_is_true(json_object_get(bb_body(rq), "all")) || ++pages < DOCTOR_PAGES));
     if (status)
         bb_print(rq, "error the document store cannot be listed%s%s\n",
-                 *sweep->list.job.why ? ": " : "", sweep->list.job.why);
+                 *doctor->list.job.why ? ": " : "", doctor->list.job.why);
+    else if (doctor->list.more)
+        bb_print(rq,
+                 "notice the store has more than %d files: `busbar MODULE doctor --all` checks"
+                 " all of them\n",
+                 DOCTOR_PAGES * STORE_BATCH);
     return status ? 1 : 0;
 }
+
+int device_command_doctor(struct bb_request *rq)
+{
+    static const struct bb_sql missing = {
+        "SELECT 'document ' || f.name || ' of device ' || coalesce(d.external_id, d.id::text),"
+        " $1::jsonb ->> n, count(*) OVER () FROM device_document f JOIN device d ON d.id = f.device"
+        " CROSS JOIN LATERAL (SELECT coalesce(f.object, encode(f.sha256, 'hex')) COLLATE \"C\") o"
+        " (n) WHERE n > $2::text AND ($3::text IS NULL OR n <= $3::text)"
+        " AND f.created_at < to_timestamp($4::bigint / 1000.0)"
+        " AND ($1::jsonb ->> n)::bigint IS DISTINCT FROM f.size ORDER BY n LIMIT $5::bigint",
+        BB_SQL_LONG};
+
+    return documents_doctor(rq, (void *)(uintptr_t)&missing);
+}
+
+const struct bb_documents device_store = {
+    .size = sizeof(device_store),
+    .put = documents_put,
+    .get = documents_get,
+    .doctor = documents_doctor,
+};

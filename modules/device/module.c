@@ -342,8 +342,10 @@ static const struct bb_metric metrics[] = {
 static const struct bb_command commands[] = {
     {.name = "device sweep", .run = device_command_sweep,
      .help = "Deletes files in the store to which no document refers."},
-    {.name = "device doctor", .run = device_command_doctor,
-     .help = "Lists documents whose file is missing in the store; part of `busbar doctor`."},
+    {.name = "device doctor", .run = device_command_doctor, .options = BB_TABLE(doctor_options),
+     .flags = BB_COMMAND_LONG,
+     .help = "Lists documents whose file is missing in the store or has another size; part of "
+             "`busbar doctor`."},
 };
 static const struct bb_need needs[] = {{"accounts", 1}};
 static const struct bb_need wants[] = {{"readings", 1}, {"certificates", 1}};

@@ -24,14 +24,33 @@
 enum { SHARDS = 256, UUID = 36 };
 
 /* Earlier versions used the SHA-256 alone. */
-static bool store_is_name(const char *text)
+static bool store_is_name(const char *text, bool contents)
 {
     size_t length = strlen(text);
 
-    if (length < STORE_SHA256 || strspn(text, "0123456789abcdef") != STORE_SHA256)
+    if (length >= STORE_NAME || strspn(text, "0123456789abcdef") != STORE_SHA256)
         return false;
-    return length == STORE_SHA256 || (length == STORE_NAME - 1 && text[STORE_SHA256] == '-' &&
-                                      strspn(text + STORE_SHA256 + 1, "0123456789abcdef-") == UUID);
+    return length == STORE_SHA256 || (contents && text[STORE_SHA256] == '.') ||
+           (length == STORE_NAME - 1 && text[STORE_SHA256] == '-' &&
+            strspn(text + STORE_SHA256 + 1, "0123456789abcdef-") == UUID);
+}
+
+int store_incoming(const struct store *store, char path[STORE_PATH])
+{
+    snprintf(path, STORE_PATH, "%s/incoming", store->directory);
+    (void)mkdir(store->directory, STORE_MODE);
+    (void)mkdir(path, STORE_MODE);
+    snprintf(path, STORE_PATH, "%s/incoming/store-XXXXXX", store->directory);
+    return mkostemp(path, O_CLOEXEC);
+}
+
+bool store_is_named(const char *name, const unsigned char *sha256)
+{
+    char digits[STORE_SHA256 + 1];
+
+    for (size_t i = 0; i < STORE_SHA256 / 2; i++)
+        snprintf(digits + 2 * i, 3, "%02x", sha256[i]);
+    return !strncmp(name, digits, STORE_SHA256);
 }
 
 static void directory_failed(struct store_job *job, int error)
@@ -105,11 +124,6 @@ static void directory_open(void *arg)
     job->fd = -1;
 }
 
-static int is_object(const struct dirent *entry)
-{
-    return store_is_name(entry->d_name);
-}
-
 static int directory_by_name(const struct dirent **one, const struct dirent **other)
 {
     return strcmp((*one)->d_name, (*other)->d_name);
@@ -129,15 +143,18 @@ static void directory_list(void *arg)
         snprintf(path, sizeof(path), "%s/%02x", list->job.store->directory, shard);
         int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         int count =
-            directory < 0 ? 0 : scandirat(directory, ".", &entries, is_object, directory_by_name);
+            directory < 0 ? 0 : scandirat(directory, ".", &entries, NULL, directory_by_name);
 
         for (int i = 0; i < count; i++) {
             const char *name = entries[i]->d_name;
 
-            if (list->count < STORE_BATCH && strcmp(name, list->after) > 0 &&
+            if (list->count < STORE_BATCH && store_is_name(name, list->contents) &&
+                strcmp(name, list->after) > 0 &&
                 !fstatat(directory, name, &about, AT_SYMLINK_NOFOLLOW) && S_ISREG(about.st_mode) &&
-                about.st_mtime < list->before)
+                about.st_mtime < list->before) {
+                list->sizes[list->count] = about.st_size;
                 strcpy(list->names[list->count++], name);
+            }
             free(entries[i]);
         }
         free(entries);
@@ -197,7 +214,6 @@ struct store *store_directory_new(const char *directory)
  */
 
 enum {
-    DIGEST = 32,
     CONNECT_MS = 5000,
     IDLE_S = 60,
     BASE = 1300,
@@ -235,6 +251,7 @@ struct s3_request {
     bool truncated, seen; /* more names exist; at least one was read */
     bool old;             /* the object being read is older than list->before */
     int depth;
+    int64_t size;  /* of the object being read */
     size_t length; /* of the open element's text, of which `text` has the beginning */
     char text[STORE_AFTER], key[STORE_AFTER];
 };
@@ -313,6 +330,8 @@ static void s3_element_ends(void *arg, const XML_Char *name)
     else if (!strcmp(name, "LastModified"))
         request->old =
             strptime(request->text, "%Y-%m-%dT%H:%M:%S", &at) && timegm(&at) < list->before;
+    else if (!strcmp(name, "Size"))
+        request->size = strtoll(request->text, NULL, 10);
     else if (!strcmp(name, "IsTruncated"))
         request->truncated = !strcmp(request->text, "true");
     if (strcmp(name, "Contents") != 0)
@@ -324,8 +343,10 @@ static void s3_element_ends(void *arg, const XML_Char *name)
     request->seen = true;
     memcpy(list->after, request->key, STORE_AFTER);
     if (request->old && !strncmp(request->key, request->prefix, prefix) &&
-        store_is_name(request->key + prefix))
+        store_is_name(request->key + prefix, list->contents)) {
+        list->sizes[list->count] = request->size;
         strcpy(list->names[list->count++], request->key + prefix);
+    }
 }
 
 /* ---- requests ---- */
@@ -473,33 +494,22 @@ static void s3_open(void *arg)
     struct s3 *s3 = (struct s3 *)(void *)job->job.store;
     struct s3_fetch fetch = {.job = job, .digest = EVP_MD_CTX_new()};
     struct s3_request request;
-    unsigned char digest[DIGEST] = {0};
-    char sha256[STORE_SHA256 + 1];
+    unsigned char digest[EVP_MAX_MD_SIZE] = {0};
+    char path[STORE_PATH];
 
     s3_request(&request, s3, "GET", job->name, 0);
     request.http.take = s3_fetch_take;
     request.http.arg = &fetch;
-    char path[STORE_PATH + sizeof("/incoming/fetch-XXXXXX")];
-    int end = snprintf(path, STORE_PATH, "%s/incoming", job->job.store->directory);
-
-    (void)mkdir(job->job.store->directory, STORE_MODE);
-    (void)mkdir(path, STORE_MODE);
-    strcpy(path + end, "/fetch-XXXXXX");
-    int fd = mkostemp(path, O_CLOEXEC);
-
-    if (fd >= 0)
+    job->fd = store_incoming(job->job.store, path);
+    if (job->fd >= 0)
         unlink(path);
-    job->fd = fd;
     if (job->fd < 0)
         s3_fetch_failed(&fetch, "device.documents cannot be written");
     else if (!fetch.digest || !EVP_DigestInit_ex(fetch.digest, EVP_sha256(), NULL) ||
              (!s3_send(s3, &request, job->job.why) &&
               !EVP_DigestFinal_ex(fetch.digest, digest, NULL)))
         s3_fetch_failed(&fetch, "out of memory");
-    for (size_t i = 0; i < DIGEST; i++)
-        snprintf(sha256 + 2 * i, 3, "%02x", digest[i]);
-    if (!*job->job.why &&
-        (fetch.length != job->length || strncmp(sha256, job->name, STORE_SHA256) != 0))
+    if (!*job->job.why && (fetch.length != job->length || !store_is_named(job->name, digest)))
         s3_fetch_failed(&fetch, "GET: the object differs from the stored file");
     if (*job->job.why && job->fd >= 0) {
         close(job->fd);

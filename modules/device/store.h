@@ -82,8 +82,10 @@ struct store_list {
     struct store_job job;
     time_t before;
     char after[STORE_AFTER]; /* "" at first; each call sets where to continue */
+    bool contents;           /* also lists contents of other modules: "<sha256>.chat" */
     bool more;
     size_t count; /* 0 to begin with */
+    int64_t sizes[STORE_BATCH];
     char names[STORE_BATCH][STORE_NAME];
 };
 
@@ -96,6 +98,12 @@ struct store_remove {
     int64_t until_ms;
     size_t removed; /* 0 to begin with */
 };
+
+/* Creates a file in `incoming/`. Returns its descriptor and its path, or -1. */
+int store_incoming(const struct store *store, char path[STORE_PATH]);
+
+/* Returns whether a name begins with this SHA-256. */
+bool store_is_named(const char *name, const unsigned char *sha256);
 
 /* Returns NULL if out of memory. `directory` is borrowed. */
 struct store *store_directory_new(const char *directory);

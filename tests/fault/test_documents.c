@@ -2,6 +2,7 @@
 #include "fault/common.h"
 #include "fault/torture.h"
 #include "people.h"
+#include "talk.h"
 #include "upload.h"
 #include "wire.h"
 
@@ -100,6 +101,38 @@ TEST(a_full_disk_refuses_the_upload_and_keeps_no_file)
 
     ck_assert_int_ge(fail_in_turn(&desk, "full", &desk.rack.numbers->writes), 3);
     host_stop(desk.host);
+}
+
+/* The commands run while the host does not, because its job archives, too. */
+TEST(a_failed_fsync_leaves_messages_in_the_database)
+{
+    struct rack rack = rack_make("fault_archive");
+    struct host *host = host_start(&(struct host_spec){
+        .name = "fault_archive",
+        .modules = "[auth, chat, device, health]",
+        .plain = true,
+        .chat = "  retention_days: 30\n",
+        .more = text("device:\n  documents: \"%s\"\n", harness_path("fault_archive.store"))});
+    struct person *person = person_make(host, admin_of(host), "archivist", NULL);
+    struct talk talk = talk_start(host, person, "old@shop.example", ADMIN_EMAIL, NULL);
+    PGconn *db = database_connect(the_postgres, "fault_archive");
+    int status = 1, n = 0;
+
+    ck_status(talk_post(host, person, &talk, "old@shop.example", "second"), 201);
+    host_stop(host);
+    sql_run(db, "UPDATE chat_conversation SET last_at = now() - interval '31 days'");
+    while (status && ++n <= CALLS_MAX) {
+        atomic_store(&rack.numbers->syncs, n);
+        status =
+            host_command(host, rack.environment, (const char *const[]){"chat", "archive", NULL});
+        ck_assert_int_eq(status, atomic_exchange(&rack.numbers->syncs, 0) == 0 ? 1 : 0);
+        sql_is(db, status ? 2 : 1, "SELECT count(*) FROM chat_entry");
+    }
+    ck_assert_int_gt(n, 2); /* the file, and the directory with its name */
+    PQfinish(db);
+    ck_assert(host_run(host));
+    ck_assert_uint_eq(talk_length(host, person, &talk), 2);
+    host_stop(host);
 }
 
 struct slow_post {

@@ -62,6 +62,27 @@ TEST(modules_that_need_auth_are_disabled_and_enabled_with_it)
     host_stop(host);
 }
 
+/* At a start without a crash before it, the missing document store would be an error. */
+TEST(chat_does_without_the_disabled_module_of_its_archive)
+{
+    const char *copy = harness_path("device.so");
+
+    ck_assert_int_eq(system(text("cp %s/device.so %s", harness_modules(true), copy)), 0);
+    struct host *host = host_start(&(struct host_spec){
+        .name = "archiveless",
+        .modules = text("[auth, chat, \"%s\", health]", copy),
+        .chat = "  retention_days: 30\n",
+        .more = text("host:\n  state: \"%s\"\n", harness_path("archiveless.state")),
+        .plain = true,
+        .supervised = true});
+
+    ck_assert_int_eq(unlink(copy), 0);
+    worker_kill(host);
+    WAIT_UNTIL(is_out(host), LEFT_OUT_MS);
+    ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
+    host_stop(host);
+}
+
 /* The worker has ended with a report about this phase. A constructor runs before the module has
  * given its name, so the report has the file's name. */
 static void expect_ended_by(const struct host *host, const char *place)

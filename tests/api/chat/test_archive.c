@@ -19,6 +19,7 @@ static void open_archive(const char *name)
     stage_open(&(struct host_spec){.name = name,
                                    .modules = "[auth, chat, device, health, metrics]",
                                    .chat = "  retention_days: 30\n",
+                                   .http = "  deadline: 60000\n",
                                    .more = files_section(store)});
     platform = person_make(host, admin, "archive.platform", NULL);
 }
@@ -76,6 +77,15 @@ static int64_t parts(const struct talk *talk, const char *condition)
 static json_t *chain(const struct talk *talk, const char *query)
 {
     return ck_status(talk_chain(host, platform, talk, query), 200)->json;
+}
+
+static const char *file_of(const struct talk *talk)
+{
+    const char *name = sql_text(
+        db, text("SELECT name FROM chat_archive WHERE conversation_id = %jd", (intmax_t)talk->id),
+        0, NULL);
+
+    return text("%s/%.2s/%s", store, name, name);
 }
 
 static void expect_same(const json_t *one, const json_t *other)
@@ -215,10 +225,7 @@ TEST(a_file_that_is_lost_or_changed_is_503_until_it_is_back)
     json_t *whole = chain(&talk, "");
 
     archive(&talk);
-    const char *name = sql_text(
-        db, text("SELECT name FROM chat_archive WHERE conversation_id = %jd", (intmax_t)talk.id), 0,
-        NULL);
-    const char *path = text("%s/%.2s/%s", store, name, name), *away = text("%s.away", path);
+    const char *path = file_of(&talk), *away = text("%s.away", path);
 
     host_says(host, 0, "device", "sweep");
     ck_assert_int_eq(rename(path, away), 0);
@@ -264,6 +271,113 @@ TEST(the_command_restores_everything)
     sql_is(db, 0, "SELECT count(*) FROM chat_archive");
     archive(&one);
     ck_assert_int_eq(parts(&one, "true"), 1);
+}
+
+TEST(the_command_restores_all_other_messages_if_some_files_are_lost)
+{
+    struct talk lost = old_talk("lost.one@shop.example", 5, 100);
+    struct talk other = old_talk("kept.one@shop.example", 6, 100);
+
+    archive(&lost);
+    archive(&other);
+    const char *path = file_of(&lost), *away = text("%s.away", path);
+
+    ck_assert_int_eq(rename(path, away), 0);
+    const char *said = host_says(host, 1, "chat", "restore");
+
+    ck_assert_msg(strstr(said, text("messages of conversation %jd from 1 on cannot be restored",
+                                    (intmax_t)lost.id)) &&
+                      strstr(said, " parts restored, 1 failed\n"),
+                  "%s", said);
+    ck_assert_int_eq(stored(&lost), 1);
+    ck_assert_int_eq(stored(&other), 6);
+    ck_assert_int_eq(rename(away, path), 0);
+    ck_prints(host, 0, "1 parts restored, 0 failed\n", "chat", "restore");
+    ck_assert_int_eq(stored(&lost), 5);
+}
+
+/* A live stream could otherwise miss the messages. */
+TEST(messages_that_are_newer_than_an_open_transaction_wait)
+{
+    PGconn *other = database_connect(the_postgres, "archive");
+
+    sql_run(other, "BEGIN");
+    sql_run(other, "SELECT pg_current_xact_id()");
+    struct talk talk = talk_start(host, platform, "waits@shop.example", ADMIN_EMAIL, NULL);
+
+    ck_status(talk_post(host, platform, &talk, "waits@shop.example", "second"), 201);
+    age(&talk);
+    ck_prints(host, 1, "wait for the end of an older transaction of the database: 1\n", "chat",
+              "archive");
+    ck_assert_int_eq(stored(&talk), 2);
+    sql_run(other, "COMMIT");
+    PQfinish(other);
+    archive(&talk);
+    ck_assert_int_eq(stored(&talk), 1);
+}
+
+TEST(a_retention_without_a_document_store_is_refused)
+{
+    struct host_spec spec = {.name = "archive_alone",
+                             .database = database_make(the_postgres, "archive_alone"),
+                             .modules = "[auth, chat, health]"};
+    struct host *alone = host_start(&spec);
+
+    spec.chat = "  retention_days: 30\n";
+    file_write(alone->conf, host_configuration(&spec));
+    ck_prints(alone, 1, "module chat: retention_days: needs a module with a document store",
+              "reload");
+    host_stop(alone);
+    ck_assert(!host_run(alone));
+    ck_assert_uint_ge(host_logged(alone, "module chat: retention_days: needs a module"), 1);
+    host_log_clean(alone);
+}
+
+TEST(the_doctor_names_messages_whose_file_is_lost_or_has_another_size)
+{
+    struct talk talk = old_talk("doctor@shop.example", 5, 100);
+
+    archive(&talk);
+    const char *path = file_of(&talk), *away = text("%s.away", path);
+    const char *whose = text("for messages 1 to 4 of conversation %jd\n", (intmax_t)talk.id);
+
+    ck_assert_str_eq(host_says(host, 0, "chat", "doctor"), "");
+    ck_assert_int_eq(rename(path, away), 0);
+    ck_prints(host, 0, text("error the store has no file %s", whose), "chat", "doctor");
+    ck_prints(host, 1, text("error    chat         the store has no file %s", whose), "doctor");
+    file_write(path, "[]");
+    ck_prints(host, 0, text("error the store has a file of another size %s", whose), "chat",
+              "doctor");
+    ck_assert_int_eq(rename(away, path), 0);
+    ck_assert_str_eq(host_says(host, 0, "chat", "doctor"), "");
+}
+
+/* The names are in the order of their digits, and the lost one is the last. */
+TEST(the_doctor_checks_a_part_of_a_large_store_or_all_of_it)
+{
+    struct talk talk = old_talk("large.store@shop.example", 5, 100);
+
+    archive(&talk);
+    sql_run(db, "INSERT INTO chat_archive (conversation_id, first, last, text_bytes, name, bytes)"
+                " VALUES (0, 1, 1, 1, repeat('f', 64) || '.chat', 1)");
+    ck_assert_int_eq(system(text("cd %s && for i in $(seq 0 254); do d=$(printf %%02x $i) &&"
+                                 " mkdir -p $d && seq -f $d%%062.0f.chat 200 |"
+                                 " (cd $d && xargs touch) || exit 1; done",
+                                 store)),
+                     0);
+    const char *part = host_says(host, 0, "chat", "doctor");
+
+    ck_assert_msg(strstr(part, "notice the store has more than 50000 files: ") &&
+                      !strstr(part, "no file for messages 1 to 1 of conversation 0"),
+                  "%s", part);
+    const char *all = host_says(host, 0, "chat", "doctor", "--all=true");
+
+    ck_assert_msg(
+        strstr(all, "error the store has no file for messages 1 to 1 of conversation 0") &&
+            !strstr(all, "notice"),
+        "%s", all);
+    sql_run(db, "DELETE FROM chat_archive WHERE conversation_id = 0");
+    ck_assert_int_eq(system(text("find %s -size 0 -name '*.chat' -delete", store)), 0);
 }
 
 TEST(streams_neither_repeat_restored_messages_nor_skip_archived_ones)

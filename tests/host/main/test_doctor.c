@@ -102,7 +102,7 @@ TEST(doctor_counts_the_documents_without_a_file_that_it_does_not_name)
                 " FROM (SELECT * FROM device_document WHERE name = 'many.pdf') f,"
                 " generate_series(1, 30) n");
     expect_finding(1, "device", "error", "no file for document more.pdf of device Many");
-    expect_finding(1, "device", "error", "further documents");
+    expect_finding(1, "device", "error", "further files");
     sql_run(db, "DELETE FROM device_document WHERE name = 'more.pdf'");
 }
 
