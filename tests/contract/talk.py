@@ -8,8 +8,8 @@ import re
 import sys
 
 from busbar_client import AuthenticatedClient, Client
-from busbar_client.api.auth import get_admin_users, post_auth_login
-from busbar_client.api.chat import (
+from busbar_client.api.accounts_and_tokens import get_admin_users, post_auth_login
+from busbar_client.api.conversations import (
     get_chat_chain_by_head_uuid,
     get_chat_unread_count_by_email,
     patch_chat_conversations_by_id_read,
