@@ -49,7 +49,7 @@ ${goals(wanted())}
 GET /api/chat/unread-count/:email on 32 connections, with 10 ms between a response and the next request, while other
 connections are open:
 
-${table(['other connections', 'per second', 'p50 ms', 'p99 ms', 'longest ms', 'host: CPU s per 10,000'],
+${table(['other connections', 'requests per second', 'p50 ms', 'p99 ms', 'longest ms', 'host: CPU s per 10,000'],
   Object.keys(titles).map(detail))}
 
 `)
