@@ -102,10 +102,10 @@ static const struct bb_field settings[] = {
     SETTING_INT(retention_days, BB_DAYS, 2, 3650, "30",
         "Days that deliveries and their attempts are kept."),
     SETTING_INT(delivered_retention_days, BB_DAYS, 0, 3650, "0",
-        "Days that successful deliveries are kept, if fewer than retention_days. 0: as many."),
+        "Days that successful deliveries are kept, if fewer than retention_days. 0: retention_days."),
     TARGET_SETTINGS(struct webhook_settings, "webhooks"),
-    SETTING_INT(slots, 0, 1, 1024, "256", "Attempts in progress on each host."),
-    SETTING_INT(slots_per_webhook, 0, 1, 1024, "64", "Attempts in progress to one webhook."),
+    SETTING_INT(slots, 0, 1, 1024, "256", "Maximum attempts in their first 100 ms on each host."),
+    SETTING_INT(slots_per_webhook, 0, 1, 1024, "64", "Maximum attempts in progress to one webhook."),
     SETTING_INT(connections, 0, 1, 65536, "2048",
         "Open connections to receivers on each host; above this number, idle connections are "
         "closed."),
@@ -637,14 +637,14 @@ static const struct bb_metric metrics[] = {
     {.name = "lost_leases_total", .kind = BB_COUNTER, .read = webhook_lost_leases,
      .help = "Times that this host renewed its lease too late, and gave up its deliveries."},
     {.name = "lag_seconds", .kind = BB_GAUGE, .read = webhook_lag,
-     .help = "Waiting time of this host's longest overdue delivery, or of the oldest event to be "
-             "expanded; updated every three seconds."},
+     .help = "Waiting time of this host's longest overdue delivery, or of the oldest event whose "
+             "deliveries are not all created yet; updated every three seconds."},
     {.name = "events_to_expand", .kind = BB_GAUGE, .read = webhook_expanding,
-     .help = "Events in the database that go to more than 128 webhooks and do not have all of "
-             "their deliveries yet; updated every six seconds."},
+     .help = "Events in the database whose deliveries are created after the commit, and do not all "
+             "exist yet; updated every six seconds."},
     {.name = "webhooks", .kind = BB_GAUGE, .label = "state", .values = webhook_state_names,
      .read = webhook_states,
-     .help = "Webhooks in the database; not_admitted: of owners who may not act."},
+     .help = "Webhooks in the database; not_admitted: the owner's account is not active."},
 };
 
 static const struct bb_field listen_options[] = {
