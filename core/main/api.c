@@ -221,7 +221,7 @@ json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *
     return checked;
 }
 
-/* Does not pass bearer tokens to modules. OAuth routes get Authorization for Basic credentials. */
+/* Only routes with BB_OAUTH_ERRORS get Authorization, whatever its scheme. */
 const char *api_header(struct bb_request *rq, const char *name)
 {
     const struct http_txn *txn = http_txn_of(rq);

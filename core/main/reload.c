@@ -315,8 +315,8 @@ static void reload_reclaim_released(struct generation *g)
 }
 
 /*
- * Returns a generation that has no references (removes it from the list) or must be cut. NULL:
- * none; sets *until to the time at which the next generation must be cut.
+ * Returns a generation that must be cut, or that has no references; removes the latter from the
+ * list. NULL: there is none, and *until is the time at which the next generation must be cut.
  */
 static struct generation *reload_reclaim_next_due(struct reloader *reloader, int64_t *until)
 {

@@ -7,7 +7,7 @@
 
 #include <busbar/api.h>
 
-/* The members, by the file with their functions. The clocks are the only other members. */
+/* The functions, by the file that defines them. Other members: `size`, `minor` and the clocks. */
 // clang-format off
 #define API_FUNCTIONS(X)                                                                           \
     /* core/module/generation.c */                                                                 \

@@ -290,8 +290,8 @@ static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_
             rq->time_spent.queue_us += clock_mono_us() - asked_us;
             return request_fail(rq, FAILED_DEADLINE);
         }
-        /* a thread still uses memory of the request, so the fiber waits, but the client is
-         * answered */
+        /* a thread still uses memory of the request, so the fiber waits; if the pool is a
+         * module's, the client gets its response now */
         bool late = pool->host && rq->answer_timeout && rq->answer_timeout(rq);
 
         while (!work.done)

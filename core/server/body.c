@@ -416,7 +416,7 @@ static void upload_submit(struct upload *upload, void (*run)(void *),
 
     upload->call = (struct pool_call){
         .message.run = done, .loop = rq->loop, .owner = rq->owner, .run = run, .arg = upload};
-    /* each upload has a route, and one call in progress; connections limit the number of uploads */
+    /* unbounded: an upload has one call in progress, and connections limit the uploads */
     pool_submit(rq->generation->pools, &owner->host,
                 upload->txn->match.route->files_pool, // NOLINT(clang-analyzer-core.NullDereference)
                 &upload->call, false);

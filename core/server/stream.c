@@ -271,7 +271,7 @@ static bool stream_check(struct bb_stream *stream)
     return false;
 }
 
-/* NULL: no text, or out of memory. */
+/* Returns a chunk with the text. NULL: there is no text, or out of memory. */
 static struct bb_chunk *stream_chunk(const char *text)
 {
     size_t length = text ? strlen(text) : 0;
@@ -329,7 +329,7 @@ void streams_round(struct timer *timer)
 
 /* ---- opening ---- */
 
-/* Ends the stream, so that the client reconnects to the new generation, unless it is `whole`. */
+/* Ends the stream unless it is `whole`, so that the client reconnects to the new generation. */
 static void stream_superseded(struct core_request *rq)
 {
     struct bb_stream *stream = http_txn_of(&rq->pub)->stream;

@@ -27,7 +27,7 @@ struct MHD_Response;
 /* Checks the next streams of a loop; called by the timer of struct streams. */
 void streams_round(struct timer *timer);
 
-/* Ends all streams of a loop and refuses new ones, because the host is stopping. Loop's thread. */
+/* Called on the loop's thread when the host stops: ends its streams and refuses new ones. */
 void streams_stop(struct loop *loop);
 
 /* Returns the number of open streams in the process. */

@@ -185,7 +185,7 @@ static int migrate_run_step(struct migration *run, const struct missing *missing
     return migrate_db_do(db, what, RECORD, values, 4);
 }
 
-/* Runs steps in one transaction. ROLLBACK or the end of the connection rolls a failed one back. */
+/* Runs steps in one transaction. If one fails, ROLLBACK or the end of the connection undoes all. */
 static int migrate_try_steps(struct migration *run, size_t first, size_t count)
 {
     if (migrate_db_do(&run->db, "BEGIN", BEGIN_STEPS, NULL, 0))

@@ -11,13 +11,13 @@
 #include "core/module/engine.h"
 #include "core/store/pg.h"
 
-/* Creates the listener, which runs on the first loop. NULL: out of memory. */
+/* Returns a new listener, which runs on the first loop. NULL: out of memory. */
 struct pg_listener *pg_listener_new(struct loop *loop);
 void pg_listener_free(struct pg_listener *listener);
 
 /*
- * Listens on the channels of new generations and waits until PostgreSQL has confirmed it; does not
- * wait if the connection is lost or the loop is blocked, because the listener then does it later.
+ * Listens on the channels of new generations, and waits for PostgreSQL's confirmation. If the
+ * connection is lost or the loop is blocked, returns at once: the listener listens later.
  * The caller holds the engine, and does not run on a loop's thread.
  */
 void pg_listener_subscribe(struct pg_listener *listener);

@@ -85,8 +85,8 @@ struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
 }
 
 /*
- * Returns the index of the row in the result. Invalid indexes give a row that does not exist, for
- * which libpq returns defaults.
+ * Returns the row's index in the result. Returns -1 if the row does not exist: libpq then returns
+ * defaults, such as an empty text.
  */
 static int sql_row_of(const struct bb_rows *rows, size_t row)
 {

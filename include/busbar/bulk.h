@@ -51,7 +51,7 @@ struct bb_bulk_problem {
  * without remembering the rows of earlier calls. Claims of rows with problems are ignored.
  */
 struct bb_bulk_claim {
-    const char *name;    /* compared by bytes, such as "plant-7"; fold it if case must not matter.
+    const char *name;    /* compared by bytes, such as "plant-7"; lower-case it to ignore case.
                           * NULL: no claim */
     const char *field;   /* the column that a problem reports */
     int64_t from, until; /* `until` exclusive; both 0: for all time */

@@ -58,7 +58,7 @@ static inline bool bb_moment_scan(const char **at, const char *form, int *number
     return true;
 }
 
-/* Parses a time and its offset, and adds them. */
+/* Parses a time of day and its offset, and adds the time in UTC to moment->ms. */
 static inline bool bb_moment_clock(const char *at, struct bb_moment *moment)
 {
     int clock[3] = {0, 0, 0}, offset[2] = {0, 0}, sign = 1;

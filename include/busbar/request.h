@@ -151,8 +151,8 @@ static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
 
 /*
  * Returns a header of the request; NULL if absent. The case of the name does not matter. Several
- * lines with the same name are joined by commas. For Authorization it returns NULL, except for
- * Basic credentials on a route with BB_OAUTH_ERRORS; for traceparent the value of bb_traceparent().
+ * lines with the same name are joined by commas. For Authorization it returns NULL, except on a
+ * route with BB_OAUTH_ERRORS; for traceparent it returns the value of bb_traceparent().
  */
 static inline const char *bb_header(struct bb_request *rq, const char *name)
 {

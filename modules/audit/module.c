@@ -186,7 +186,7 @@ static void record_finish(struct bb_request *rq, void *arg)
 
 static void record_free(void *record, bool whole)
 {
-    (void)whole; /* if memory ran out, the outcome stays unknown */
+    (void)whole; /* false: memory ran out, and the outcome may not be stored */
     free(record);
 }
 

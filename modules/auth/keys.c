@@ -156,7 +156,7 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
     for (bool looked = false;; looked = true) {
         int64_t second = bb_now_ms(auth->host) / 1000;
         int differs = 1;
-        bool look = false; /* an unknown name is looked up in the database */
+        bool look = false; /* load the keys, because the kid is unknown */
 
         pthread_mutex_lock(&keys->lock);
         const struct key *key = keys_find(keys, token->kid);

@@ -109,7 +109,7 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return mail->queue(service.state, rq, tx, &message) ? bb_failed(rq) : 0;
 }
 
-/* Returns 1 if it took a request, 0 if there is none, -1 on failure. */
+/* Returns 1 if it took a request for a link from its table, 0 if there is none, -1 on failure. */
 static int links_next(struct bb_request *rq, void *arg)
 {
     bool taken = false;

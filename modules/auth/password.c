@@ -87,7 +87,7 @@ static int password_decode(const char *encoded, struct hashing *job)
     return base64_decode(BASE64_PLAIN, text, strlen(text), job->hash, HASH) == HASH ? 0 : -1;
 }
 
-/* All checks with the same target share one caller's part of the pool. Target 0 shares nothing. */
+/* Calls with the same target share the part of the pool that one client may use. 0: no target. */
 static int password_run(struct bb_request *rq, const char *pool, uint64_t target,
                         struct hashing *job)
 {

@@ -249,7 +249,7 @@ static int scan_row(void *arg, const struct reader_row *row)
     size_t columns = json_array_size(scan->header);
 
     if (!scan->header) {
-        pass->reader.number = 0; /* ignore blank lines before the header */
+        pass->reader.number = 0; /* the rows after the header count from 1 */
         return scan_header(scan, row);
     }
     if (scan->rows == scan->rows_max)

@@ -109,10 +109,10 @@ BEGIN
 END
 $$;
 
--- Totals of unread messages for an e-mail in an organization (0: none), separately for withheld conversations. A
--- count takes the same time however many conversations there are. Posts do not update these rows, because they
--- would wait for each other: each change is a separate row of chat_unread_change, which the job `unread` adds to
--- the totals later. A count adds both.
+-- The unread messages of an e-mail in an organization (0: none), with a separate total for withheld conversations.
+-- Posts do not update these rows, because they would wait for each other. They insert rows into
+-- chat_unread_change, which the job `unread` later adds to the totals. A request for a count adds the total and
+-- the changes that are not yet in it, so its duration does not depend on the number of conversations.
 CREATE TABLE chat_unread (
     email text NOT NULL,
     organisation bigint NOT NULL,

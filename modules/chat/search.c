@@ -26,7 +26,7 @@
 #define TEXT "2000"        /* characters of a message that are searched */
 #define EXCERPT "240"      /* characters of a message in the response, */
 #define BEFORE_MATCH "60"  /* and how many of them precede the match */
-#define UNSPACED "3584"    /* U+0E00, from which on most scripts are written without spaces */
+#define UNSPACED "3584"    /* U+0E00 (Thai): the scripts without spaces come after it */
 enum { WORDS = 30 };
 
 // clang-format off

@@ -8,8 +8,8 @@
 #include <busbar/busbar.h>
 
 /*
- * Returns an example or default, which is a text in the table, as a value of the field's type. The
- * text null is null if the field is nullable.
+ * Converts the text of an example or default to a JSON value of the field's type. If the field is
+ * nullable, the text "null" becomes null.
  */
 json_t *example_value(const struct bb_field *field, const char *text);
 

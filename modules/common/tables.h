@@ -40,7 +40,7 @@ static const struct bb_field doctor_options[] = {
     {                                                                                              \
         .name = "limit", .type = BB_INT, .min = 1, .max = (most), .help = (text)                   \
     }
-/* The arguments are the members of the type. */
+/* The arguments are the members of the field that describe its type, such as .type and .max. */
 #define QUERY_AFTER(...)                                                                           \
     {                                                                                              \
         .name = "after", __VA_ARGS__,                                                              \

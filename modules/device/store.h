@@ -43,7 +43,7 @@ enum {
 
 struct device_settings;
 
-/* In the order of the metrics' labels. */
+/* The calls of a store. The metrics list their label values in the same order. */
 enum store_call { STORE_KEEP, STORE_OPEN, STORE_LIST, STORE_REMOVE, STORE_CALLS };
 
 /* The common first member of every store. */

@@ -124,7 +124,7 @@ static void local_read_clock(struct placing *p)
         p->twice = &p->ends;
 }
 
-/* Returns the stored readings around both passes of a repeated time; NULL: `bb_failed(rq)`. */
+/* Returns the stored readings around both instants of a repeated time; NULL: `bb_failed(rq)`. */
 static const struct around *local_look(struct bb_request *rq, const struct placing *p)
 {
     struct stored *stored = p->stored;

@@ -236,8 +236,8 @@ BEGIN
 END
 $$;
 
--- Blocks storing, voiding and taking readings of a device until the commit. Callers must lock other rows
--- after this call.
+-- Until the commit, nobody else can store, void or take readings of the device. Lock other rows only after
+-- this call.
 CREATE FUNCTION reading_hold(device bigint) RETURNS void LANGUAGE sql AS $$
     INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,
                                      known_end)

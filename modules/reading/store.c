@@ -143,8 +143,8 @@ static int store_by_type_and_end(const void *left, const void *right)
 }
 
 /*
- * Sets the values of both statements for readings of one type, sorted by end. Returns the payload
- * of their event, which lives as long as the request.
+ * Sets the values of two statements (`touched` and `stored`) for readings of one type, sorted by
+ * end. Returns the payload of the event, which lives as long as the request.
  */
 static json_t *store_set_values(struct bb_request *rq, const struct bb_device *device,
                                 const struct reading_item *items, size_t count,

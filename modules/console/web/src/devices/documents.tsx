@@ -52,7 +52,7 @@ function Add ({ path, done }: { path: string, done: () => void }) {
       .then(() => {
         setFile(null)
         setRound(round + 1)
-        fields.current?.querySelector('select')?.focus() // of the next document
+        fields.current?.querySelector('select')?.focus() // the kind of the next document
         done()
       }, setProblem)
       .finally(() => setPart(null))

@@ -16,8 +16,8 @@ const hasStatus = (error: unknown, ...statuses: number[]): error is ApiError =>
   error instanceof ApiError && statuses.includes(error.status)
 
 /*
- * Returns the error of each item that failed, null for those that succeeded; items that were not tried have none.
- * `report` is called after each change of the progress, and ends the work by returning false.
+ * Returns a map with the error of each failed item, and null for each item that succeeded. Items that were not tried
+ * are not in it. `report` is called after each change of the progress; if it returns false, the work ends.
  */
 export async function forEachItem<Item> (
   items: Item[], run: (item: Item) => Promise<unknown>, report: (progress: Progress) => boolean

@@ -7,8 +7,8 @@ import { t } from '../texts/texts'
 import { Button } from './ui'
 
 /*
- * `more`: the other filters, which are shown at once if one of them is `used`. `clear`: empties all, if one is set. Both
- * buttons disappear when they are used, so the focus goes to the first field that they are about.
+ * `more`: further filters, which a button shows unless `used` (one of them is set). `clear` empties all filters; null:
+ * all are empty. A button disappears when it is clicked, so the focus moves to the first field shown or emptied by it.
  */
 export function FilterRow ({ children, more, used, clear }: {
   children: ReactNode, more: ReactNode, used: boolean, clear: (() => void) | null

@@ -15,7 +15,7 @@ const parts = ['delivered', 'abandoned', 'queued'] as const
 
 const endOf = ({ at }: Hour) => new Date(Date.parse(at) + HOUR_MS).toISOString()
 
-/* The address of the deliveries of an hour. */
+/* The URL of the list of deliveries of an hour. */
 const hrefOf = (hook: Webhook, hour: Hour) => toWith({ since: hour.at, until: endOf(hour) }, 'webhooks', hook.id)
 
 const textOf = (hour: Hour) =>

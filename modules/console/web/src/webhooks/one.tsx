@@ -109,7 +109,7 @@ function Trouble ({ hook }: { hook: Webhook }) {
   )
 }
 
-/* The last success of the newest delivered delivery, because the service stores its own only every five minutes. */
+/* Also looks at the newest successful delivery, because the service updates lastSuccessAt only every five minutes. */
 function LastSuccess ({ hook }: { hook: Webhook }) {
   const { data } = useQuery({
     queryKey: ['deliveries', hook.id, 'success'],
