@@ -211,7 +211,7 @@ static int json_out_put_escape(struct sink *sink, unsigned char c)
     return json_out_put(sink, escape, 6);
 }
 
-/* Returns whether one of 8 bytes is below `limit` (at most 0x80); bytes from 0x80 on are not. */
+/* Returns whether any of the 8 bytes of the word is below `limit`, which is at most 0x80. */
 static bool json_out_one_below(uint64_t word, unsigned char limit)
 {
     return (word - limit * EACH) & ~word & 0x80 * EACH;

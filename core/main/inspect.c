@@ -142,7 +142,7 @@ static json_t *inspect_versioned(const void *row)
                      (int)need->version);
 }
 
-/* A channel or a worker: both begin with their name, which is all that is shown. */
+/* The struct of a channel or of a worker begins with its name, and only the name is shown. */
 static json_t *inspect_named(const void *row)
 {
     return json_pack("{s:s}", "name", inspect_text(*(const char *const *)row));

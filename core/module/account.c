@@ -44,8 +44,8 @@ const struct account *account_first(void)
 }
 
 /*
- * With a limit of N milliseconds per second, each millisecond uses up 1/N of a second of the
- * module, beginning now or when the time used before is used up.
+ * With a limit of N milliseconds per second, a millisecond of use occupies the module for 1/N
+ * second: from now on, or from the end of the time that earlier uses occupy.
  */
 void account_add(struct account *account, enum account_value value, int64_t by)
 {

@@ -91,7 +91,7 @@ static void *dial_main(void *arg)
             kind->close(connection);
         pthread_mutex_lock(&dial_lock);
     }
-    OPENSSL_thread_stop(); /* frees what the thread has, before a leak check can see it */
+    OPENSSL_thread_stop(); /* otherwise a leak check reports OpenSSL's data of the thread */
     line->threads--;
     pthread_mutex_unlock(&dial_lock);
     return NULL;

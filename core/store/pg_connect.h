@@ -31,9 +31,9 @@ struct pg_login {
 PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_PROBLEM]);
 
 /*
- * Like pg_connect() on a helper thread, see dial_new(). After a second, also tries the known
- * server, because the name server may not respond. `replica`: the URL of a replica, for which no
- * server is known; NULL: connect to the primary.
+ * Like pg_connect() on a helper thread, see dial_new(). After a second, also tries the address
+ * of the last connection, because the name server may not respond. `replica`: the URL of a replica, for which no
+ * address is kept; NULL: connect to the primary.
  */
 struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *replica,
                      const char *mark, dial_done *done, void *owner);

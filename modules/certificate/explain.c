@@ -79,7 +79,7 @@ static struct bb_device explain_find(struct bb_request *rq, const char *key)
     return device;
 }
 
-/* Finds a device like explain_find(); but a key of digits is its id. */
+/* Like explain_find(), but reads a key of digits as the device's id. */
 static struct bb_device explain_find_device(struct bb_request *rq, const char *key)
 {
     const struct certificate *certificate = rq->state;

@@ -97,8 +97,8 @@ static const struct bb_keyed add_message = {
 };
 
 /*
- * Records the change of participant2's total. $1 conversation. Runs after add_message in the same
- * unit, which raises the unread count of both participants.
+ * Records the change of participant2's total. $1 conversation. Runs after add_message, which has
+ * raised the unread count of both participants in the same unit.
  */
 static const struct bb_sql unread_for_both = {
     "INSERT INTO chat_unread_change SELECT participant2, coalesce(organisation, 0), withheld2,"

@@ -116,7 +116,7 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
 /*
  * Reads each row by the rules of a registration and adds errors to the row's problems. An export
  * adds an apostrophe before = + - @. So the apostrophe of such an externalId is removed, unless a
- * device has exactly the name with the apostrophe. Returns -1 on failure: `return bb_failed(rq)`.
+ * device has this externalId with the apostrophe. Returns -1 on failure: `return bb_failed(rq)`.
  */
 static int rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read)

@@ -189,8 +189,8 @@ static const char *filter_affix(struct filter *filter, json_t *value, struct pla
 }
 
 /*
- * $in and $nin. With a list, the value must be one of its items. Otherwise the value is an array
- * that contains `value`, or a text that contains it.
+ * $in and $nin. If the operand is a list, the payload's value must be one of its items. Otherwise
+ * the payload's value must be an array or a text that contains the operand.
  */
 static const char *filter_in(struct filter *filter, json_t *value, struct place place,
                              const char * not )

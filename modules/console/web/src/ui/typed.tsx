@@ -6,10 +6,10 @@ import { useEntry } from '../router'
 const PAUSE_MS = 250
 
 /*
- * The field keeps its text itself, so a key draws nothing else, however long the list is that the text filters.
- * `change` gets the text when the user pauses, presses Enter, follows a link or clicks a button, unless Back has come first. Leaving the
- * field does not change the list, because the rows would move while a button of one of them is pressed. A part of a
- * date is '' as well, so the field is not written if it has the value.
+ * The field keeps its text itself, so a key redraws only the field, even if the list that the text filters is long.
+ * `change` gets the text when the user pauses, presses Enter, follows a link or clicks a button, but not after Back. Leaving the
+ * field does not change the list, because the rows would move while a button of one of them is pressed. A date
+ * that is typed in part reads as '', so the field is written only if its value differs.
  */
 export function Typed ({ value, change, ...rest }: InputHTMLAttributes<HTMLInputElement> & {
   value: string, change: (text: string) => void
