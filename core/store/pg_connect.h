@@ -32,8 +32,8 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
 
 /*
  * Like pg_connect() on a helper thread, see dial_new(). After a second, also tries the address
- * of the last connection, because the name server may not respond. `replica`: the URL of a replica, for which no
- * address is kept; NULL: connect to the primary.
+ * of the last connection, because the name server may not respond. `replica`: the URL of a replica,
+ * for which no address is kept; NULL: connect to the primary.
  */
 struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *replica,
                      const char *mark, dial_done *done, void *owner);
