@@ -150,9 +150,12 @@ def postgres_processes(data):
         return []
 
 
+PATIENCE = [1]  # all limits of time are multiplied with this
+
+
 def wait_until(what, condition, seconds=120):
     """Waits until the condition returns something true, and returns it. An exception counts as false."""
-    end, last = time.monotonic() + seconds, None
+    end, last = time.monotonic() + seconds * PATIENCE[0], None
     while time.monotonic() < end:
         try:
             found = condition()
