@@ -334,7 +334,7 @@ bool api_service_at(struct bb_host *host, const char *kind, size_t index, struct
             return true;
         }
     }
-    return handle->opening && version && g->left_out_count;
+    return handle->opening && version && g->left_out_count && !index;
 }
 
 int api_seal(struct bb_host *host, const void *plain, size_t length, const char *purpose,

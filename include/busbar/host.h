@@ -108,7 +108,7 @@ struct bb_given {
  * Gets the service with this index among the services whose names begin with `kind`, in the order
  * of their modules; returns false after the last one. The module's `wants` must contain `kind`
  * followed by "*": "bulk rows:*" for "bulk rows:". In `open`, *given is not set, and true means
- * that there may be such a service: the provider may be a module that the host has disabled.
+ * that there may be such a service: a module that the host has disabled counts as one provider.
  */
 static inline bool bb_service_at(struct bb_host *host, const char *kind, size_t index,
                                  struct bb_given *given)

@@ -143,3 +143,10 @@ CREATE FUNCTION account_named(part text) RETURNS text[] LANGUAGE sql STABLE AS $
         AND position(lower($1) IN lower(a.first_name || ' ' || a.last_name)) > 0
         ORDER BY a.id LIMIT 1000) a
 $$;
+
+-- step 5: unused invitations to an organization are deleted like registrations
+
+UPDATE auth_account SET approved = created WHERE approved IS NULL AND status <> 'Pending';
+DROP INDEX auth_account_waiting;
+CREATE INDEX auth_account_waiting ON auth_account (created)
+    WHERE approved IS NULL AND status IN ('Pending', 'Active');

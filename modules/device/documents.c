@@ -709,8 +709,8 @@ static int documents_doctor(struct bb_request *rq, void *missing)
                  *doctor->list.job.why ? ": " : "", doctor->list.job.why);
     else if (doctor->list.more)
         bb_print(rq,
-                 "notice the store has more than %d files: `busbar MODULE doctor --all` checks"
-                 " all of them\n",
+                 "notice the store has more than %d files: `device doctor --all` and `chat doctor"
+                 " --all` check all of them\n",
                  DOCTOR_PAGES * STORE_BATCH);
     return status ? 1 : 0;
 }

@@ -228,8 +228,6 @@ const struct bb_field reading_fields[] = {
     (BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_DEVICE_OWNER | BB_ROLE_API_USER)
 #define BASE "/api/meter-reads"
 
-/* Reads may also conflict, because several devices can have the same serial number. */
-
 #define SUBMIT(place, text)                                                                        \
     {.method = "POST", .path = (place), .roles = ROLES, .handler = reading_submit,                 \
      .errors = conflict, .flags = BB_CREATES, .segments = BB_TABLE(device_segment),                \

@@ -168,9 +168,9 @@ export function Jobs ({ sample }: { sample: Sample }) {
   )
 }
 
-interface Reference { tags: { name: string, description: string, 'x-version': string }[] }
+interface Reference { tags: { 'x-module': string, description: string, 'x-version': string }[] }
 
-/* The loaded modules, under their names in the API's reference, which is built from them. */
+/* The loaded modules, from the API's reference, which is built from them. */
 export function Modules () {
   const reference = useQuery({ queryKey: ['reference'], queryFn: () => get<Reference>('/openapi.json') })
 
@@ -178,8 +178,8 @@ export function Modules () {
   if (reference.isError) return <Failed error={reference.error} again={() => void reference.refetch()} />
   return (
     <Table label={t('status.modules')} head={[t('status.module'), t('status.version'), t('status.does')]}>
-      {reference.data.tags.map(({ name, description, 'x-version': version }) => (
-        <tr key={name}><td><code>{name}</code></td><td>{version}</td><td className='wide'>{translated(description)}</td></tr>
+      {reference.data.tags.map(({ 'x-module': module, description, 'x-version': version }) => (
+        <tr key={module}><td><code>{module}</code></td><td>{version}</td><td className='wide'>{translated(description)}</td></tr>
       ))}
     </Table>
   )
