@@ -128,7 +128,7 @@ static bool problem_match(const char *row, const char *text, json_t *params)
         for (const char *at = text; *stop != *after && *at; at++)
             if (!strncmp(at, after, next))
                 stop = at;
-        size_t word = *after == ' ' ? 1 + strcspn(after + 1, " ,;") : 0;
+        size_t word = *after == ' ' ? 1 + strcspn(after + 1, " ,") : 0;
         json_t *value = problem_value(name, text, (size_t)(stop - text));
 
         if (!value || json_object_setn_new(params, name, (size_t)(after - name) - 1, value))
