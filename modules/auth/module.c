@@ -251,7 +251,7 @@ static const char *const colleague_roles[] = {"OrganizationAdmin", "DeviceOwner"
 #define INVITED(roles, shown)                                                                      \
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,                            \
      .help = "The e-mail to which the invitation is sent.", .example = (shown)},                   \
-    {.name = "role", .type = BB_CHOICE, .choices = (roles), .flags = BB_REQUIRED,                    \
+    {.name = "role", .type = BB_CHOICE, .choices = (roles), .flags = BB_REQUIRED,                  \
      .help = "The account's role.", .example = "DeviceOwner"},                                     \
     GIVEN("firstName", 1, 100, BB_NOT_BLANK | BB_NAME, "First name.", "Ben"),                      \
     GIVEN("lastName", 1, 100, BB_NOT_BLANK | BB_NAME, "Last name.", "Weber"),                      \
