@@ -40,6 +40,13 @@ export function prefer (some: Preferences) {
   show()
 }
 
+/* The choices of another tab hold in this one, too. */
+addEventListener('storage', ({ key }) => {
+  if (key !== KEY) return
+  preferences = read()
+  show()
+})
+
 /* The colors of ui.css follow color-scheme, and its distances follow data-density. */
 export function show () {
   document.documentElement.style.colorScheme = preferences.theme ?? ''

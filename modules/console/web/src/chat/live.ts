@@ -16,6 +16,7 @@ export type Arrival = { conversationId: number; message: Entry }
 
 const TONES = [660, 880] // Hz
 const TONE_S = .12
+const SOUND_MS = 1000 // at least, between two sounds
 const BLOCKED_MS = 500 // an allowed sound starts earlier
 
 interface Listener { heard: (arrival: Arrival) => unknown, changed: (open: boolean) => void }
@@ -73,10 +74,11 @@ export function useLive (heard: (arrival: Arrival) => unknown): boolean {
 }
 
 /* Returns whether the user takes part in a conversation, because an Admin's stream has all conversations. */
-const isOwn = (id: number) => get<Conversation[]>(`/api/chat/conversations${query({ id, mine: true })}`).then(
-  (found) => found.length > 0,
-  () => false
-)
+const isOwn = (client: QueryClient, id: number) => client.fetchQuery({
+  queryKey: ['own', id],
+  queryFn: () => get<Conversation[]>(`/api/chat/conversations${query({ id, mine: true })}`),
+  staleTime: Infinity
+}).then((found) => found.length > 0, () => false)
 
 /* Returns null if the browser does not let a page create notifications: Chrome on Android throws. */
 export function createNotification (title: string, options?: NotificationOptions): Notification | null {
@@ -136,9 +138,14 @@ export function useNotifications ({ id, email }: Own, loggedIn: boolean) {
     const control = new AbortController()
     const { signal } = control
     const shown = new Map<number, Notification>() // the latest of each conversation
+    let soundAt = 0 // after a break the stream sends all missed messages at once, and they have one sound
     const heard = async ({ conversationId, message: { username } }: Arrival) => {
-      if (!(document.hidden || sounds) || username === email || !(await isOwn(conversationId)) || signal.aborted) return
-      if (sounds) void playSound()
+      if (!(document.hidden || preferences.sound) || username === email) return
+      if (!(await isOwn(client, conversationId)) || signal.aborted) return
+      if (preferences.sound && Date.now() >= soundAt + SOUND_MS) { // another tab may have changed the choice
+        soundAt = Date.now()
+        void playSound()
+      }
       if (!notifies || !document.hidden) return
       const one = createNotification(username, { body: t('own.newMessage'), tag: `busbar ${conversationId}` })
       if (!one) return
