@@ -152,18 +152,20 @@ void api_vwarn(struct bb_request *pub, const char *format, va_list args)
 }
 
 /*
- * Adds the request's warnings, such as "capacity: is in kW", and their details: {"field","problem"}
- * with the code of the text. Takes the object and returns a copy, because the module may have kept
- * a reference to the object.
+ * Adds the request's warnings, such as "capacity: is in kW", after the object's own, and details of
+ * the former: {"field","problem"} with the code of the text. Takes the object and returns a copy,
+ * because the module may have kept a reference to the object.
  */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
 {
     if (!rq->warnings || status >= 300 || !json_is_object(json))
         return json;
-    json_t *copy = json_copy(json), *details = json_array(), *text;
-    bool failed = json_object_set(copy, "warnings", rq->warnings) != 0;
+    json_t *copy = json_copy(json), *own = json_object_get(json, "warnings"), *text;
+    json_t *all = json_is_array(own) ? json_copy(own) : json_array(), *details = json_array();
+    bool failed = json_array_extend(all, rq->warnings) != 0;
     size_t i;
 
+    failed |= json_object_set_new(copy, "warnings", all) != 0;
     json_decref(json);
     json_array_foreach (rq->warnings, i, text) {
         const char *field = json_string_value(text), *colon = strstr(field, ": ");

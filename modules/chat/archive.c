@@ -33,12 +33,10 @@ static int archive_call(struct bb_request *rq, enum call call, void *arg)
     struct bb_given given = {.size = sizeof(given)};
 
     if (!bb_service_at(rq->host, BB_DOCUMENTS, 0, &given)) {
-        bb_log(rq, BB_ERROR,
-               "archived messages need a module with a document store, such as device");
+        bb_log(rq, BB_ERROR, "archived messages need a module with a document store");
         return -1;
     }
     const struct bb_documents *store = given.interface;
-
     int (*const calls[])(struct bb_request *, void *) = {store->put, store->get, store->doctor};
 
     return bb_call_as(rq, given.host, calls[call], arg);

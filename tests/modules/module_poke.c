@@ -274,7 +274,7 @@ static int reply_text(struct bb_request *rq)
         return bb_fail_listed_text(rq, 409, json_pack("[o]", problem), TEXT);
     }
     bb_warn_text(rq, TEXT);
-    return bb_reply(rq, 200, json_object());
+    return bb_reply(rq, 200, json_pack("{s:[s]}", "warnings", "the module's own"));
 }
 
 static int print_text(struct bb_request *rq)

@@ -49,7 +49,9 @@ TEST(error_texts_are_not_formats)
 
 TEST(texts_of_warnings_logs_and_commands_are_not_formats)
 {
-    answer_warns(poke(host, "GET", "text/warn", 200), TEXT);
+    expect_json(poke(host, "GET", "text/warn", 200)->json,
+                "{'warnings':['the module*','" TEXT "'],'warningDetails':[{'problem':'" TEXT
+                "'}]}");
     host_logs(host, 0, "logged " TEXT);
     host_logs(host, 0, "host " TEXT);
     ck_prints(host, 0, "printed " TEXT "\n", "print");
