@@ -270,9 +270,10 @@ ${missing[*]}"
     kill "$watcher" 2>/dev/null || true
     let_services_be
     say "installed the packages in $((SECONDS - began)) s"
-    for service in redis-server haproxy pgbouncer postgresql; do # do not start them at the next boot either
+    # do not start them at the next boot either
+    for service in redis-server redis-sentinel haproxy pgbouncer postgresql patroni etcd; do
         case " ${missing[*]} " in
-        *" $service "*)
+        *" $service "* | *" $service-server "*)
             ! command -v systemctl >/dev/null || as_root systemctl disable --quiet "$service" 2>/dev/null || true
             ;;
         esac
