@@ -10,7 +10,7 @@ import threading
 import time
 import uuid
 
-from nodes import PROXIES, address
+from nodes import PATIENCE, PROXIES, address
 
 SECRET = "the-secret-of-the-cluster"
 
@@ -50,7 +50,7 @@ class Api:
 
     def must(self, method, path, body=None, status=200, seconds=90, **headers):
         """Repeats the request until the response has this status."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * PATIENCE[0]
         while True:
             try:
                 got, value = self.call(method, path, body, **headers)

@@ -150,7 +150,7 @@ def postgres_processes(data):
         return []
 
 
-PATIENCE = [1]  # all limits of time are multiplied with this
+PATIENCE = [1]  # the limits of waiting and of outages are multiplied by this
 
 
 def wait_until(what, condition, seconds=120):
@@ -164,7 +164,7 @@ def wait_until(what, condition, seconds=120):
         except (OSError, ValueError, KeyError, http.client.HTTPException, subprocess.TimeoutExpired) as error:
             last = error
         time.sleep(0.1)
-    raise AssertionError(f"{what}: not within {seconds} s ({last})")
+    raise AssertionError(f"{what}: not within {seconds * PATIENCE[0]} s ({last})")
 
 
 def get_json(url, method="GET", body=None, seconds=5):

@@ -107,7 +107,7 @@ class Poller(Keeper):
 
 
 class Session(Keeper):
-    """An account that is suspended and activated, and logs in and out. Each host learns it."""
+    """An account that is suspended and activated, and logs in and out. Each host knows it within seconds."""
 
     def __init__(self, admin, account, login):
         super().__init__(admin)
@@ -129,7 +129,7 @@ class Session(Keeper):
         """Uses the token at each host until the response has the status. A host without a database may refuse with 503."""
         for host in self.hosts:
             host.token = token
-            wait_until(f"a token is answered {status}", lambda: self.answers(host, status), 30)
+            wait_until(f"a token is answered {status}", lambda: self.answers(host, status), 5)
 
     @staticmethod
     def answers(host, status):

@@ -10,7 +10,7 @@
 #include "wire.h"
 
 #define TRIES 10   /* of each kind */
-#define LOGINS 200 /* at once */
+#define LOGINS 200 /* at once: they are sent while the host is stopped */
 #define CROWD 64   /* within the share of an address and of an account */
 
 /* A hash takes some milliseconds; a shorter time could not be measured within a request. */
@@ -144,17 +144,6 @@ static struct wire *send_login(const struct host *to, const char *email)
                      text("{\"username\":\"%s\",\"password\":\"password of known\"}", email));
 }
 
-/* Pauses the host: bytes sent meanwhile arrive at once, however slowly they are sent. */
-static void suspend(const struct host *to)
-{
-    ck_assert_int_eq(kill(to->pid, SIGSTOP), 0);
-}
-
-static void resume(const struct host *to)
-{
-    ck_assert_int_eq(kill(to->pid, SIGCONT), 0);
-}
-
 static const struct wire_answer *receive(struct wire *wire)
 {
     const struct wire_answer *answer = wire_read(wire, 60000);
@@ -173,10 +162,10 @@ TEST(excess_parallel_logins_of_one_address_are_refused_and_delay_no_other)
     struct wire *wires[LOGINS];
     int good = 0, busy = 0;
 
-    suspend(host);
+    ck_assert_int_eq(kill(host->pid, SIGSTOP), 0);
     for (int i = 0; i < LOGINS; i++)
         wires[i] = send_login(host, "known@example.com");
-    resume(host);
+    ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
     for (int i = 0; i < 4; i++)
         ck_status(login(person->email, person->password), 200);
     ask(NULL, 200, NULL, "GET /api/health");
@@ -198,10 +187,10 @@ static void crowd_gets_in(const struct host *to, bool many)
 {
     struct wire *wires[CROWD];
 
-    suspend(to);
+    ck_assert_int_eq(kill(to->pid, SIGSTOP), 0);
     for (int i = 0; i < CROWD; i++)
         wires[i] = send_login(to, many ? text("crowd%d@example.com", i) : "known@example.com");
-    resume(to);
+    ck_assert_int_eq(kill(to->pid, SIGCONT), 0);
     for (int i = 0; i < CROWD; i++)
         ck_assert_int_eq(receive(wires[i])->status, 200);
 }
@@ -239,10 +228,10 @@ TEST(parallel_registrations_do_not_block_logins)
     struct wire *wires[64];
     int made = 0, refused = 0;
 
-    suspend(host);
+    ck_assert_int_eq(kill(host->pid, SIGSTOP), 0);
     for (size_t i = 0; i < COUNT(wires); i++)
         wires[i] = send_registration((int)i);
-    resume(host);
+    ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
     for (int i = 0; i < 4; i++)
         ck_status(login(person->email, person->password), 200);
     for (size_t i = 0; i < COUNT(wires); i++) {
