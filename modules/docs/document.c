@@ -58,7 +58,7 @@ static json_t *document_items(json_t *schema)
 /* Returns a copy of the schema of a row; null if its path is not in the document. */
 static json_t *document_find(const json_t *paths, json_t *row)
 {
-    const char *name, *method, *path, *place;
+    const char *name = "", *method = "", *path = "", *place = "";
 
     json_unpack(row, "[s, s, s, s]", &name, &method, &path, &place);
     json_t *operation = json_object_get(json_object_get(paths, path), method);
