@@ -473,30 +473,30 @@ static const struct bb_route routes[] = {
 #define SETTINGS struct auth_settings
 static const struct bb_field settings[] = {
     SETTING_INT(session_days, BB_DAYS, 1, 365, "7",
-        "Life of a login's token, and of an unused refresh token, days."),
+        "Days for which a login's token, and an unused refresh token, are valid."),
     SETTING_INT(client_minutes, BB_MINUTES, 1, 10080, "60",
-        "Life of an API client's token, minutes."),
+        "Minutes for which an API client's token is valid."),
     SETTING_INT(login_failures_per_account, 0, 1, 1000000, "10",
-        "Failed logins to one account from one address in the window; ten times as many from "
-        "everywhere."),
+        "Maximum number of failed logins to an account from an address within login_window. For "
+        "all addresses together, ten times this number."),
     SETTING_INT(login_failures_per_address, 0, 1, 1000000, "50",
-        "Failed logins from one address in the window, for accounts that have never logged in from "
-        "it."),
+        "Maximum number of failed logins from an address within login_window, to accounts that "
+        "have never logged in from this address."),
     SETTING_INT(login_window, BB_SECONDS, 1, 86400, "60",
-        "The window, seconds from the first failure."),
+        "Length of the window in seconds. It begins with the first failed login."),
     SETTING_INT(registrations_per_address, 0, 1, 1000000, "20",
-        "Registrations from one address in the window."),
+        "Maximum number of registrations from an address within login_window."),
     SETTING_INT(pending_days, BB_DAYS, 1, 3650, "30",
         "Days after which accounts that were never approved are deleted."),
     SETTING_BOOL(register_silent, "false",
-        "Whether registration always answers 202, so that it does not reveal which e-mails exist."),
+        "Whether a registration always gets 202, which does not reveal whether an e-mail exists."),
     {.name = "link", .type = BB_TEXT, .max = 1024, .fallback = "",
      .bind = BB_BIND(struct auth_settings, link),
      .help = "Address of the page that mails link to: {token} stands for the token, and {purpose} "
              "for reset, confirm or invite. Empty: the mails contain the token only.",
      .example = "https://busbar.example/console#/link/{purpose}?token={token}"},
     SETTING_INT(links_per_address, 0, 1, 1000000, "20",
-        "Requests for mails with a link from one address in the window."),
+        "Maximum number of requests for mails with a link from an address within login_window."),
     SETTING_BOOL(confirm_email, "false",
         "Whether a registration sends a mail with a link, which must be used before an Admin "
         "approves the account. Needs the module mail."),
@@ -504,10 +504,10 @@ static const struct bb_field settings[] = {
         "Whether Admins, and OrganizationAdmins for their organization, can invite people by mail. "
         "Needs the module mail."),
     SETTING_INT(argon2_rounds, 0, 1, 64, "2", "Passes of argon2id."),
-    SETTING_INT(argon2_memory, 0, 64, 1048576, "19456", "Memory of one password hash, KiB."),
+    SETTING_INT(argon2_memory, 0, 64, 1048576, "19456", "Memory of a password hash in KiB."),
     SETTING_INT(argon2_lanes, 0, 1, 16, "1", "Lanes of argon2id."),
     SETTING_INT(cache_entries, 0, 0, 1048576, "16384",
-        "Tokens whose account is cached in memory; 0 queries PostgreSQL for every request."),
+        "Maximum number of accounts in the cache of tokens. 0: every request queries PostgreSQL."),
 };
 
 /* ---- the rest ----------------------------------------------------------------------------- */
@@ -532,8 +532,8 @@ static const char *const login_outcomes[] = {"done",      "refused", "not_admitt
 /* In the order of enum auth_metric and enum auth_login_outcome. */
 static const struct bb_metric metrics[] = {
     {.name = "logins_total", .kind = BB_COUNTER, .label = "outcome", .values = login_outcomes,
-     .help = "Logins and getAccess; not_admitted: pending, suspended or of another role; failed: "
-             "an internal error."},
+     .help = "Logins and calls of getAccess. not_admitted: the account is pending or suspended, or "
+             "its role is not allowed; failed: an internal error."},
 };
 
 static const struct bb_pool pools[] = {

@@ -99,7 +99,7 @@ static const struct bb_field settings[] = {
     SETTING_INT(retention_days, BB_DAYS, 1, 3650, "90",
         "Days after which a finished bulk upload is deleted."),
     SETTING_INT(unfinished_days, BB_DAYS, 1, 3650, "7",
-        "Days after which a bulk upload is deleted that was cancelled or never confirmed."),
+        "Days after which a cancelled or unconfirmed bulk upload is deleted."),
 };
 
 static const char *const states[] = {"created", "confirmed", "finished", "cancelled", NULL};
