@@ -2,7 +2,7 @@
  * Crash reports. On SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL the process writes one log line
  * and, in the state directory, a file `crash-TIME-PID.txt`: the signal, the running code (module,
  * route, request id), the backtrace with function names, and the build ids. Then the signal has its
- * default effect and ends the process. It reports a call of exit() or _exit() in the same way,
+ * default effect and ends the process. A call of exit() or _exit() is reported in the same way,
  * unless the host has called crash_exits() before.
  *
  * The handler runs on an alternate stack (thread_name() creates one for each thread). It uses

@@ -152,10 +152,10 @@ struct loop {
 };
 
 /*
- * In an iteration the loop resumes fibers until fibers that each ran for LOOP_HEAVY_US or longer
- * have together taken LOOP_SHARE_US, and the rest in later iterations. So short requests do not
- * wait for many long ones. Short fibers are never postponed: otherwise more would start than end in
- * each iteration, and queues would overflow.
+ * In an iteration the loop resumes fibers until those that each ran for LOOP_HEAVY_US or longer
+ * have together taken LOOP_SHARE_US. It resumes the rest in later iterations. So short requests do
+ * not wait for many long ones. Short fibers are never postponed: otherwise more would start than
+ * end in each iteration, and queues would overflow.
  */
 enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
 

@@ -15,7 +15,7 @@
 #define TEXT_TIME_SIZE 25
 
 /*
- * Returns the number of bytes at the start of a text, which may have been cut, that are UTF-8: no
+ * Returns how many bytes at the start of a text, which may have been cut, are valid UTF-8: no
  * overlong form, no surrogate, nothing over U+10FFFF.
  */
 size_t text_valid(const char *text, size_t length);

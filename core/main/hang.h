@@ -4,9 +4,9 @@
  * blocked for a second is logged, with the running code and its backtrace. After
  * `host.stall_timeout` the process ends with a crash report about the loop's thread, and the
  * supervisor starts the next server process. While a loop is blocked, the other loops send the
- * reason in responses (bb_standstill()); if all loops are blocked, this thread accepts
- * connections itself, and answers with 503 and the reason. While no loop is blocked, it notifies
- * the watchdog of the service manager ($WATCHDOG_USEC, see sd_watchdog_enabled(3)).
+ * reason in responses (bb_standstill()); if all loops are blocked, this thread accepts connections
+ * itself, and answers with 503 and the reason. While no loop is blocked, this thread notifies the
+ * watchdog of the service manager ($WATCHDOG_USEC, see sd_watchdog_enabled(3)).
  */
 #ifndef CORE_HANG_H
 #define CORE_HANG_H

@@ -5,9 +5,9 @@
  * step fails, it discards the new generation, and the old one continues. If a reload is requested
  * during a reload, another one follows.
  *
- * Opening precedes migrating, because steps that have no lasting effect if they fail come first. If
- * the schema is unchanged, a reload does not use the database, so settings can be changed while the
- * database is unavailable.
+ * Opening precedes migrating, because opening has no lasting effect if it fails. If the schema is
+ * unchanged, a reload does not use the database, so settings can be changed while the database is
+ * unavailable.
  */
 #ifndef CORE_RELOAD_H
 #define CORE_RELOAD_H

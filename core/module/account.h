@@ -29,7 +29,7 @@ struct account {
     struct meter *meter; /* enum account_value */
     /* of module_limits: requests in progress, and milliseconds per second; 0: no limit */
     atomic_int_least64_t limits[ACCOUNT_LIMITS];
-    /* monotonic microseconds: when the time used so far is used up at the rate of the limit */
+    /* monotonic us: at the rate of the limit, earlier uses occupy the module until then */
     atomic_int_least64_t until_us[ACCOUNT_LIMITS];
     char name[];
 };

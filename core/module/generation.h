@@ -110,7 +110,7 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/* Acquires a reference unless none is left: false. Only if its memory exists (engine's list). */
+/* Acquires a reference; false: none is left. Only while its memory exists (engine's list). */
 bool generation_try_acquire(struct generation *generation);
 
 /*

@@ -5,7 +5,7 @@
  *  - A cap: an owner may hold at most a part of the resource (`http.client_percent`). The owner is
  *    the account, or without a token the address (with IPv6 the 64-bit network). Requests beyond
  *    the cap are answered with 429, requests beyond the total with 503. Work of the host itself
- * (jobs, workers, commands, hooks after a commit) is never refused.
+ *    (jobs, workers, commands, hooks after a commit) is never refused.
  *  - Turns: waiting entries are served round robin by owner, one entry of each owner at a time. So
  *    another owner waits for at most one entry of each owner.
  *

@@ -99,7 +99,7 @@ struct core_request {
     bool json_oom; /* memory ran out for JSON of this request; see json_set_oom_flag() */
     struct request_spent time_spent;
     struct account *account; /* of the module that its first fiber began with; NULL: the host */
-    int64_t charged_us;      /* monotonic: up to which the time of its fiber was charged */
+    int64_t charged_us;      /* monotonic: its fiber's time was charged up to then */
     size_t counted_bytes;    /* its memory, as counted in the account */
     struct failure failure;
     struct response response;
@@ -177,9 +177,9 @@ bool request_wait_in_time(struct core_request *rq, const bool *done);
 void request_wake(struct core_request *rq);
 
 /*
- * Calls superseded() once for each of this loop's requests of the generation that has it (streams).
- * It must not free the request, but make it end soon, because the request keeps its generation
- * loaded. Loop's thread.
+ * Calls superseded(), if it is set (streams), once for each of this loop's requests of the
+ * generation. It must not free the request, but make it end soon, because the request keeps its
+ * generation loaded. Loop's thread.
  */
 void requests_tell_superseded(struct loop *loop, const struct generation *generation);
 

@@ -1,6 +1,6 @@
 /*
  * Applies the steps of the core's schema and of the modules' schemas to the database, each once, in
- * order. An advisory lock ensures that only one host of a cluster does so at a time. It first
+ * order. An advisory lock ensures that only one host of a cluster does so at a time. The host first
  * compares all schemas with the database, and then applies all missing steps in one transaction,
  * or, if PostgreSQL cannot run them together, each step in a separate one.
  *

@@ -77,8 +77,8 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
 void idempotency_expire(struct core_request *rq);
 
 /*
- * Forgets the ids that the loop holds, because a promoted standby may not know that they were taken
- * and give them to another host.
+ * Forgets the ids that the loop holds, because a promoted standby may lack the record that they
+ * were taken, and may give them to another host.
  */
 void sql_ids_forget(struct loop *loop);
 

@@ -8,7 +8,7 @@
  *         {"bulk rows:Meters", 1, &meter_rows}};
  *
  * Both functions run on a fiber on behalf of the providing module (bb_call_as()): rq->host and
- * rq->state are the provider's, and it can use its own pools, metrics and events. Do not use
+ * rq->state are the provider's, so they can use its pools, metrics and events. Do not use
  * rq->principal, which is NULL when rows are stored. The job names the account and the organization
  * on whose behalf the rows are processed. Rows come in the order of the file, up to `rows_max` per
  * call. Calls for the same job never overlap; calls for other jobs may run at the same time on
@@ -33,8 +33,8 @@ struct bb_bulk_job {
     size_t size;
     const char *id;       /* UUID */
     int64_t organization; /* all rows belong to this organization, and no other; never 0 */
-    int64_t account;      /* the sender's, who may act there; 0: the operator's command */
-    const char *email;    /* the sender's, in lower case; "": the operator's command */
+    int64_t account;      /* the sender's id; 0: a command of the operator sent the rows */
+    const char *email;    /* the sender's, in lower case; "": a command of the operator */
     unsigned role;        /* one bit of enum bb_role, as it was at the upload */
     const char *file;     /* file name as the client sent it: data, never a path */
 };
@@ -105,9 +105,9 @@ struct bb_bulk_rows {
      * The caller commits the rows, their results and the job's progress in one transaction, so a
      * crash neither stores a row twice nor loses one. The function must not answer the request.
      *
-     * Returns 0, or -1 if a statement failed: the whole call is rolled back and repeated, later if
-     * waiting can help, otherwise row by row, so that only the row that the database refuses gets a
-     * problem. Take locks in a fixed order (by id), not in the order of the rows.
+     * Returns 0, or -1 if a statement failed. The host then rolls the call back. It repeats the
+     * call later if waiting can help, otherwise once for each row, so that only a refused row gets
+     * a problem. Take locks in a fixed order (by id), not in the order of the rows.
      */
     int (*store)(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count);

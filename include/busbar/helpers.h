@@ -16,7 +16,7 @@
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
 /*
- * Appends an item to an array. Takes both; returns the array, or NULL if one is NULL or no memory.
+ * Appends an item and takes both. Returns the array, or NULL if one is NULL or memory ran out.
  */
 static inline json_t *bb_append(json_t *array, json_t *item)
 {
@@ -103,7 +103,7 @@ static inline int64_t bb_cell_bytes(const char *cell, void *bytes, size_t room)
     return (int64_t)(digits / 2);
 }
 
-/* Formats a cell of BB_SQL_MS() as the API writes times, in the request's memory; NULL: null. */
+/* Formats a cell of BB_SQL_MS() as an API time, in the request's memory; NULL for SQL's null. */
 static inline char *bb_cell_time(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                  size_t column)
 {
@@ -130,8 +130,8 @@ static inline size_t bb_cell_ints(const char *cell, int64_t *into)
 
 /*
  * Converts a cell to JSON, as the type of a field of the reply says. SQL's null becomes JSON's null
- * with every type; a cell of BB_TIME is one of BB_SQL_MS(). The caller owns the result. NULL: no
- * memory, or bb_json_read() failed.
+ * with every type; a cell of BB_TIME must come from BB_SQL_MS(). The caller owns the result. NULL:
+ * no memory, or bb_json_read() failed.
  */
 static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                    size_t column, enum bb_type type)
@@ -244,8 +244,8 @@ static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
 }
 
 /*
- * Build JSON of which the request drops a reference at its end. If memory runs out, also if the
- * argument is NULL for this reason, the request ends with 503: these functions never fail.
+ * Build JSON whose reference the request drops at its end. If memory runs out, or an argument is
+ * NULL because it ran out before, the request ends with 503. So these functions never fail.
  * bb_hold() takes a new value, bb_push() and bb_set() take an item of an array or object.
  */
 static inline json_t *bb_hold(struct bb_request *rq, json_t *json)
@@ -290,7 +290,7 @@ enum {
     BB_PACE_BUSY = 20        /* requests per second from which on the host counts as busy */
 };
 
-/* The pace of background work. Set all members to zero at first; `busy` may be a guess. */
+/* The pace of background work. Initialize all members with zero; `busy` may be a guess. */
 struct bb_pace {
     int64_t piece_ms, window_ms; /* when the current piece began, and when the window began */
     uint64_t answered;           /* requests that the host had answered when the window began */
@@ -298,10 +298,10 @@ struct bb_pace {
 };
 
 /*
- * Call this between two pieces of background work. While the host is busy with requests, it parks
- * for twice the duration of the last piece, up to `most_ms`, so that background work uses a third
- * of the time; otherwise it returns at once. Returns true if the host is busy: make the next piece
- * small then. The first call never parks.
+ * Call this between two pieces of background work. While the host is busy with requests, bb_pace()
+ * parks for twice the duration of the last piece, up to `most_ms`, so that background work uses a
+ * third of the time; otherwise it returns at once. Returns true if the host is busy: make the next
+ * piece small then. The first call never parks.
  */
 static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t most_ms)
 {

@@ -135,7 +135,7 @@ static inline void bb_host_log_text(struct bb_host *host, enum bb_level level, c
 
 /*
  * Returns how many milliseconds from now the module may rely on having received all notifications
- * of its channels. If it is 0 or less, query the database instead. The host queries PostgreSQL
+ * of its channels. If the result is 0 or less, query the database. The host queries PostgreSQL
  * several times a second; when the response arrives, the host has received every notification that
  * was committed before it sent the query.
  */
@@ -241,8 +241,8 @@ static inline void bb_completion_signal(struct bb_host *host, struct bb_completi
 }
 
 /*
- * Adds `by` to a metric without `read`: `metric` is its row in the module's table, `value` the
- * index of the label's value (0 without a label). Any thread; takes no lock.
+ * Adds `by` to a metric without `read`. `metric` is its row in the module's table, and `value` is
+ * the index of the label's value (0 without a label). Any thread; takes no lock.
  */
 static inline void bb_metric_add(struct bb_host *host, size_t metric, size_t value, uint64_t by)
 {

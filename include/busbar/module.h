@@ -168,8 +168,8 @@ struct bb_job {
 /* A thread pool for functions that block or use much CPU time; see bb_offload(). */
 struct bb_pool {
     const char *name;
-    /* 0: one for each event loop of the host, which rest while processors are scarce, and one more
-     * for callers with one or two calls in the pool */
+    /* 0: one for each event loop, and these rest while processors are scarce; and one more, which
+     * serves only callers with one or two calls in the pool */
     unsigned threads;
     unsigned queue; /* maximum number of waiting calls; further calls are refused */
     int nice;       /* added to the niceness of the threads, so that they do not delay the loops */

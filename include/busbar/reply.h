@@ -89,7 +89,7 @@ static inline void bb_set_code(struct bb_request *rq, json_t *problem)
 /*
  * Answers with 400 and the message that the host uses for its own checks. Takes `errors`, a list of
  * {"field","problem"}. A problem with the module's own text can have the module's own `code`, and
- * `params`, an object. Use it for invalid requests.
+ * `params`, an object. Use bb_refuse() for invalid requests.
  */
 static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 {

@@ -228,8 +228,8 @@ static inline void bb_print_text(struct bb_request *rq, const char *text)
 }
 
 /*
- * Makes a job run again as soon as other jobs have had their turn, instead of when it is due. A job
- * calls it if it ends its run with work left. Has no effect if the host is stopping or another
+ * Makes a job run again as soon as other jobs have had their turn, instead of when it is due. Call
+ * it in a job whose run ends with work left. Has no effect if the host is stopping or another
  * generation has the job. Keep each run to about a second, so that it does not delay shutdown and
  * requests that wait for a connection.
  */

@@ -95,7 +95,7 @@ struct bb_device {
     int64_t id;
     int64_t organization; /* 0: none */
     const char *uuid;
-    const char *external_id;   /* NULL: none, also for the next three */
+    const char *external_id;   /* NULL: none; the next three members may also be NULL */
     const char *serial_number; /* as the developer specified it */
     const char *commissioned;  /* date, YYYY-MM-DD */
     const char *timezone;      /* IANA */
@@ -185,11 +185,11 @@ struct bb_documents {
     /*
      * bb_sql: for the command `MODULE doctor`, prints the contents that are missing or have another
      * size. Checks 50,000 names of the store, or all if the command has the option `all`. Returns
-     * the exit status. The statement reads these contents: a text for people, the stored size or
-     * null, and how many there are. $1 (jsonb) has the stored sizes by name: of all names after $2
-     * (text) up to $3 (text; null: all), in the order of their bytes. $4 (bigint) is the time when
-     * the check began, in ms since 1970; leave out later contents. $5 (bigint) is the limit of
-     * rows.
+     * the exit status. The statement returns a row for each of them: a text for people, the stored
+     * size or null, and the number of all of them. $1 (jsonb) has the stored sizes by name: of all
+     * names after $2 (text) up to $3 (text; null: all), in the order of their bytes. $4 (bigint) is
+     * the time when the check began, in ms since 1970; leave out later contents. $5 (bigint) is the
+     * limit of rows.
      */
     int (*doctor)(struct bb_request *rq, void *missing);
 };
@@ -331,7 +331,7 @@ struct bb_event_log {
 
 /*
  * Passes up to 100 events of a webhook with this destination, in the order of their commits, to
- * publish() of the service "destination:NAME", and stores how far it got. Parks. Returns 1 if
+ * publish() of the service "destination:NAME", and stores its position. Parks. Returns 1 if
  * further events wait: `bb_again(rq)`; 0 if none wait or publish() did not confirm all; -1 on
  * failure, which is logged.
  */

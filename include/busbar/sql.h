@@ -211,7 +211,7 @@ static inline size_t bb_count(struct bb_request *rq, const struct bb_rows *rows)
     return rq->api->rows_count(rows);
 }
 
-/* Like bb_query_or_end(), but also ends the request, with 404 "(what) not found", without a row. */
+/* Like bb_query_or_end(). Without a row it also ends the request, with 404 "(what) not found". */
 static inline struct bb_rows *bb_find_or_end(struct bb_request *rq, const struct bb_sql *sql,
                                              const struct bb_value *values, size_t count,
                                              const char *what)
