@@ -118,12 +118,9 @@ static int account_organization_of(void *state, struct bb_request *rq, const cha
     struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_t(email)));
 
     (void)state;
-    if (!rows)
-        return -1;
-    if (bb_count(rq, rows) == 0)
-        return 0;
-    *organization = bb_cell_int(rq, rows, 0, 0);
-    return 1;
+    if (rows && bb_count(rq, rows))
+        *organization = bb_cell_int(rq, rows, 0, 0);
+    return rows ? bb_count(rq, rows) > 0 : -1;
 }
 
 #define SCOPE(account)                                                                             \
@@ -144,10 +141,8 @@ static int account_scope_of(void *state, struct bb_request *rq, int64_t account,
     struct bb_rows *rows = bb_query(rq, &scope_by_id.one, BB_ARGS(bb_i(account)));
 
     (void)state;
-    if (!rows)
-        return -1;
-    if (bb_count(rq, rows) == 0)
-        return 0;
+    if (!rows || !bb_count(rq, rows))
+        return rows ? 0 : -1;
 
     const char *list = bb_cell(rq, rows, 0, 3);
     size_t count = bb_cell_ints(list, NULL);

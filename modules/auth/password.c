@@ -147,10 +147,8 @@ int auth_account_find(struct bb_request *rq, const char *email, const char *netw
 {
     struct bb_rows *rows = bb_query(rq, &by_email.one, BB_ARGS(bb_t(email), bb_t(network)));
 
-    if (!rows)
-        return -1;
-    if (bb_count(rq, rows) == 0)
-        return 0;
+    if (!rows || !bb_count(rq, rows))
+        return rows ? 0 : -1;
     *account = (struct auth_account){
         .id = bb_cell_int(rq, rows, 0, 0),
         .role = bb_cell(rq, rows, 0, 1),

@@ -127,10 +127,8 @@ static int archive_part(struct bb_request *rq, void *arg)
     const struct bb_rows *stored;
 
     (void)arg;
-    if (!rows)
-        return -1;
-    if (bb_count(rq, rows) == 0)
-        return 0;
+    if (!rows || !bb_count(rq, rows))
+        return rows ? 0 : -1;
     const char *text = bb_cell(rq, rows, 0, CONTENT), *id = bb_cell(rq, rows, 0, ID);
 
     if (text) {
@@ -257,10 +255,8 @@ static int restore_part(struct bb_request *rq, void *arg)
                          bb_i(range->at[0]), bb_i(range->at[1])));
 
     range->failed = false;
-    if (!rows)
-        return -1;
-    if (bb_count(rq, rows) == 0)
-        return 0;
+    if (!rows || !bb_count(rq, rows))
+        return rows ? 0 : -1;
     const char *id = bb_cell(rq, rows, 0, 0), *first = bb_cell(rq, rows, 0, 1);
     struct bb_content content = {.name = bb_cell(rq, rows, 0, 2),
                                  .length = (size_t)bb_cell_int(rq, rows, 0, 3)};

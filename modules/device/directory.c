@@ -84,12 +84,9 @@ static int directory_organization_named(void *state, struct bb_request *rq, cons
     const struct bb_rows *rows = bb_query(rq, &named, BB_ARGS(bb_t(name)));
 
     (void)state;
-    if (!rows)
-        return -1;
-    if (bb_count(rq, rows) != 1)
-        return 0;
-    *organization = bb_cell_int(rq, rows, 0, 0);
-    return 1;
+    if (rows && bb_count(rq, rows) == 1)
+        *organization = bb_cell_int(rq, rows, 0, 0);
+    return rows ? bb_count(rq, rows) == 1 : -1;
 }
 
 /* The subqueries find a key among the devices of organization $2. Without a match they are null. */
