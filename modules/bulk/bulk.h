@@ -84,17 +84,24 @@ struct bulk_job {
  * its order. Statements that read many jobs omit the headers.
  */
 /* clang-format off */
+#define BULK_ENDED "the account that sent it is suspended or deleted"
+#define BULK_ROLE_LOST                                                                             \
+    "the role of the account that sent it may not upload rows of this type any more"
+#define BULK_ORGANIZATION_LOST                                                                     \
+    "the account that sent it does not act in this organization any more"
 #define BULK_JOB                                                                                   \
-    "j.id, j.status, j.reason, j.type, j.file, j.organisation, json_build_object('passed',"        \
+    "j.id, j.status, j.reason, CASE j.reason WHEN '" BULK_ENDED "' THEN 'account_ended'"           \
+    " WHEN '" BULK_ROLE_LOST "' THEN 'role_lost' WHEN '" BULK_ORGANIZATION_LOST "'"                \
+    " THEN 'organization_lost' END, j.type, j.file, j.organisation, json_build_object('passed',"   \
     " j.rows - j.doubtful, 'failed', j.doubtful, 'warned', j.warned), json_build_object('done',"   \
     " j.succeeded + j.failed, 'total', j.rows, 'succeeded', j.succeeded, 'failed', j.failed), "    \
     BB_SQL_MS("j.created_at") ", " BB_SQL_MS("j.confirmed_at") ", " BB_SQL_MS("j.ended_at")        \
     ", j.rows, j.email, j.account, j.role, j.doubtful, j.cursor, j.single, j.succeeded, j.failed"
 #define BULK_JOB_HEADER ", j.separator, j.header"
 /* clang-format on */
-enum { BULK_JOB_MEMBERS = 12, BULK_JOB_PROGRESS = 7 };
+enum { BULK_JOB_MEMBERS = 13, BULK_JOB_PROGRESS = 8 };
 /* module.c: the members of a job and of a row in the API */
-extern const struct bb_field bulk_job_fields[12], bulk_row_fields[5];
+extern const struct bb_field bulk_job_fields[13], bulk_row_fields[5];
 
 /* ---- module.c: the types that loaded modules provide ---- */
 

@@ -26,21 +26,21 @@ struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, s
         .id = bb_cell(rq, rows, row, 0),
         .status = bb_cell(rq, rows, row, 1),
         .reason = bb_cell(rq, rows, row, 2),
-        .type = bb_cell(rq, rows, row, 3),
-        .file = bb_cell(rq, rows, row, 4),
-        .organization = bb_cell_int(rq, rows, row, 5),
-        .ended = bb_cell(rq, rows, row, 10) != NULL,
-        .rows = bb_cell_int(rq, rows, row, 11),
-        .email = bb_cell(rq, rows, row, 12),
-        .account = bb_cell_int(rq, rows, row, 13),
-        .role = bb_cell_int(rq, rows, row, 14),
-        .doubtful = bb_cell_int(rq, rows, row, 15),
-        .cursor = bb_cell_int(rq, rows, row, 16),
-        .single = bb_cell_int(rq, rows, row, 17),
-        .succeeded = bb_cell_int(rq, rows, row, 18),
-        .failed = bb_cell_int(rq, rows, row, 19),
-        .separator = whole ? bb_cell(rq, rows, row, 20) : NULL,
-        .header = whole ? bb_cell(rq, rows, row, 21) : NULL,
+        .type = bb_cell(rq, rows, row, 4),
+        .file = bb_cell(rq, rows, row, 5),
+        .organization = bb_cell_int(rq, rows, row, 6),
+        .ended = bb_cell(rq, rows, row, 11) != NULL,
+        .rows = bb_cell_int(rq, rows, row, 12),
+        .email = bb_cell(rq, rows, row, 13),
+        .account = bb_cell_int(rq, rows, row, 14),
+        .role = bb_cell_int(rq, rows, row, 15),
+        .doubtful = bb_cell_int(rq, rows, row, 16),
+        .cursor = bb_cell_int(rq, rows, row, 17),
+        .single = bb_cell_int(rq, rows, row, 18),
+        .succeeded = bb_cell_int(rq, rows, row, 19),
+        .failed = bb_cell_int(rq, rows, row, 20),
+        .separator = whole ? bb_cell(rq, rows, row, 21) : NULL,
+        .header = whole ? bb_cell(rq, rows, row, 22) : NULL,
         .source = rows,
         .source_row = row,
     };
@@ -53,12 +53,9 @@ int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const c
         "SELECT " BULK_JOB BULK_JOB_HEADER " FROM bulk_job j WHERE " MINE, 0};
     const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(MINE_ARGS(who, id)));
 
-    if (!rows)
-        return -1;
-    if (!bb_count(rq, rows))
-        return 0;
-    *job = bulk_job_of(rq, rows, 0, true);
-    return 1;
+    if (rows && bb_count(rq, rows))
+        *job = bulk_job_of(rq, rows, 0, true);
+    return rows ? bb_count(rq, rows) > 0 : -1;
 }
 
 struct bulk_job bulk_job_find(struct bb_request *rq)

@@ -103,6 +103,7 @@ static const struct bb_field settings[] = {
 };
 
 static const char *const states[] = {"created", "confirmed", "finished", "cancelled", NULL};
+static const char *const lapses[] = {"account_ended", "role_lost", "organization_lost", NULL};
 static const char *const outcomes[] = {"pending", "success", "failed", "cancelled", NULL};
 
 static const struct bb_field id_segment[] = {
@@ -158,6 +159,8 @@ static const struct bb_field progress[] = {
     {.name = "reason", .type = BB_TEXT, .flags = NULLABLE, .example = "null",                      \
      .help = "Why the service cancelled the bulk upload: its sender has lost the right to store "  \
              "the rows. Otherwise null."},                                                         \
+    {.name = "reasonCode", .type = BB_CHOICE, .flags = NULLABLE, .choices = lapses,                \
+     .example = "null", .help = "The reason, for programs."},                                      \
     {.name = "type", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "Devices"},                 \
     {.name = "fileName", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "devices.csv"},         \
     {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},              \

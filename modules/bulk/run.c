@@ -62,10 +62,10 @@ static const char *run_lapsed(struct bb_request *rq, struct batch *batch)
     for (size_t i = 0; i < scope.organization_count; i++)
         acts = acts || scope.organizations[i] == job->organization;
     if (!known || !scope.active)
-        return "the account that sent it is suspended or deleted";
+        return BULK_ENDED;
     if (!(batch->type->rows->roles & scope.role))
-        return "the role of the account that sent it may not upload rows of this type any more";
-    return acts ? NULL : "the account that sent it does not act in this organization any more";
+        return BULK_ROLE_LOST;
+    return acts ? NULL : BULK_ORGANIZATION_LOST;
 }
 
 /*

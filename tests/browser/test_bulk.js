@@ -64,6 +64,23 @@ scene('bulk: the rows of a cancelled upload can be downloaded and uploaded again
   assert.match(fs.readFileSync(await saved.path(), 'utf8'), /C-1,not stored[^]*C-2,not stored/)
 })
 
+scene('bulk: the reason of the service for a cancelled upload is in the language of the page', async ({ open }) => {
+  const page = await open({ locale: 'de-DE' })
+  const person = await member('Lapsed')
+  const form = new FormData()
+
+  form.append('file', new Blob(['externalId\nL-1\n']), 'lapsed.csv')
+  const { bulkUploadId: id } = await call('POST', '/api/bulk-upload?type=Devices', person.token, form)
+  await call('POST', `/api/bulk-upload/${id}/cancel`, person.token)
+  await page.route('**/bulk-upload-log/*?limit=1', async (route) => {
+    const answer = await route.fetch()
+    await route.fulfill({ response: answer, json: { ...await answer.json(), reason: 'the role', reasonCode: 'role_lost' } })
+  })
+  await enter(page, person, `#/bulk/${id}`)
+  await page.getByText('Abgebrochen, weil die Rolle des Absenders').waitFor()
+  await look(page, 'bulk-lapsed')
+})
+
 scene('bulk: another file clears the error of the previous one, and a stored row leads to its device', async ({ page, dialog: form }) => {
   const [person, other] = [await member('Bnext', 'ApiUser'), await member('Bother')]
   let refused = 0

@@ -168,7 +168,7 @@ static void change(const struct person *who, const char *key, const char *value)
 /* The change happens while a batch of the job is running, which lasts longer than the cached check
  * of its sender; many batches are still to come. */
 static void is_cancelled(const struct person *who, const char *id, const char *key,
-                         const char *value, const char *reason)
+                         const char *value, const char *code, const char *reason)
 {
     PGconn *holder = bulk_hold("SHARE");
 
@@ -179,7 +179,8 @@ static void is_cancelled(const struct person *who, const char *id, const char *k
     bulk_release(holder);
     struct answer *log = bulk_await(admin, id, "cancelled");
 
-    expect_json(log->json, text("{'reason':'%s','progress':{'succeeded':0}}", reason));
+    expect_json(log->json,
+                text("{'reason':'%s','reasonCode':'%s','progress':{'succeeded':0}}", reason, code));
     sql_is(db, 0, "SELECT count(*) FROM heap_thing WHERE organisation = %jd",
            answer_int(log, "organizationId"));
 }
@@ -189,14 +190,16 @@ TEST(a_job_fails_when_its_sender_is_suspended_deleted_or_loses_its_role)
     static const char ended[] = "the account that sent it is suspended or deleted";
     static const char role[] =
         "the role of the account that sent it may not upload rows of this type any more";
-    static const char *const ways[][3] = {
-        {"status", "Suspended", ended}, {"status", "Deleted", ended}, {"role", "User", role}};
+    static const char *const ways[][4] = {{"status", "Suspended", "account_ended", ended},
+                                          {"status", "Deleted", "account_ended", ended},
+                                          {"role", "User", "role_lost", role}};
 
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         struct person *who = person_make(host, admin, text("bulk_limits.%s", ways[i][1]), NULL);
         const char *csv = bulk_csv(ways[i][1], 3000, "1");
 
-        is_cancelled(who, bulk_id(bulk_things(who, csv)), ways[i][0], ways[i][1], ways[i][2]);
+        is_cancelled(who, bulk_id(bulk_things(who, csv)), ways[i][0], ways[i][1], ways[i][2],
+                     ways[i][3]);
     }
 }
 
@@ -210,7 +213,7 @@ TEST(a_job_fails_when_its_sender_loses_the_organization)
     struct answer *made = bulk_text(agent, text("type=Things&organizationId=%jd", lent),
                                     bulk_csv("taken", 3000, "1"));
 
-    is_cancelled(agent, bulk_id(made), NULL, NULL,
+    is_cancelled(agent, bulk_id(made), NULL, NULL, "organization_lost",
                  "the account that sent it does not act in this organization any more");
 }
 

@@ -1759,6 +1759,8 @@ export interface components {
             status: "created" | "confirmed" | "finished" | "cancelled";
             reason: string | null;
             type: string;
+            /** @enum {string|null} */
+            reasonCode: "account_ended" | "role_lost" | "organization_lost" | null;
             fileName: string;
             organizationId: number;
             check: {
@@ -1785,6 +1787,8 @@ export interface components {
             status: "created" | "confirmed" | "finished" | "cancelled";
             reason: string | null;
             type: string;
+            /** @enum {string|null} */
+            reasonCode: "account_ended" | "role_lost" | "organization_lost" | null;
             fileName: string;
             organizationId: number;
             check: {

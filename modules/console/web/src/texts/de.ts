@@ -164,6 +164,7 @@ export const de: Record<Key, string> = {
   'bulk.left': '{ok} gespeichert, {left} nicht gespeichert', 'bulk.leftCsv': 'Nicht gespeicherte Zeilen als CSV', 'bulk.next': 'Anlagen ansehen', 'bulk.delete': 'Import löschen', 'bulk.deleteAsk': '{name} aus der Liste löschen? Was gespeichert ist, bleibt.',
   'bulk.row': 'Zeile', 'bulk.problem': 'Problem', 'bulk.progress': '{done} von {total} {total|Zeile|Zeilen} erledigt', 'bulk.done': '{ok} gespeichert, {failed} gescheitert', 'bulk.noProblems': 'Keine Zeile hat ein Problem.', 'bulk.noRows': 'Solche Zeilen gibt es nicht.',
   'bulk.show': 'Zeilen', 'bulk.rows': 'Ergebnisse', 'bulk.outcome': 'Zustand', 'bulk.failed': 'Mit Problemen', 'bulk.success': 'Gespeichert', 'bulk.pending': 'Gut, noch nicht gespeichert', 'bulk.cancelled': 'Abgebrochen',
+  'lapse.account_ended': 'Abgebrochen, weil das Konto des Absenders gesperrt oder gelöscht ist.', 'lapse.role_lost': 'Abgebrochen, weil die Rolle des Absenders solche Zeilen nicht mehr importieren darf.', 'lapse.organization_lost': 'Abgebrochen, weil der Absender nicht mehr für diese Organisation handelt.',
   'bulk.back': 'Alle Importe', 'bulk.drop': 'CSV-Datei hier ablegen oder auswählen',
   'bulk.Devices': 'Anlagen', 'bulk.Reads': 'Messwerte', 'job.created': 'Geprüft', 'job.confirmed': 'Läuft', 'job.finished': 'Fertig', 'job.cancelled': 'Abgebrochen',
   'delivery.queued': 'Wartend', 'delivery.delivered': 'Zugestellt', 'delivery.abandoned': 'Aufgegeben',

@@ -167,6 +167,7 @@ export const en = {
   'bulk.row': 'Row', 'bulk.problem': 'Problem', 'bulk.progress': '{done} of {total} {total|row|rows} done', 'bulk.done': '{ok} stored, {failed} failed', 'bulk.noProblems': 'No row has a problem.', 'bulk.noRows': 'There are no such rows.',
   'bulk.show': 'Rows', 'bulk.rows': 'Results', 'bulk.outcome': 'State', 'bulk.failed': 'With problems', 'bulk.success': 'Stored', 'bulk.pending': 'Good, not stored yet', 'bulk.cancelled': 'Cancelled',
   'bulk.back': 'All uploads', 'bulk.drop': 'Drop a CSV file here, or choose one',
+  'lapse.account_ended': 'Cancelled, because the account that sent the upload is suspended or deleted.', 'lapse.role_lost': 'Cancelled, because the role of the account that sent the upload may not upload these rows any more.', 'lapse.organization_lost': 'Cancelled, because the account that sent the upload does not act in this organization any more.',
   'bulk.Devices': 'Devices', 'bulk.Reads': 'Readings', 'job.created': 'Checked', 'job.confirmed': 'Running', 'job.finished': 'Finished', 'job.cancelled': 'Cancelled',
   'delivery.queued': 'Queued', 'delivery.delivered': 'Delivered', 'delivery.abandoned': 'Abandoned',
   'cert.Requested': 'Requested', 'cert.Succeeded': 'Issued', 'cert.Failed': 'Failed', 'cert.Retry': 'Tried again', 'cert.Cancelled': 'Cancelled', 'cert.Carried': 'Carried over',
