@@ -1738,6 +1738,7 @@ export interface components {
             timezone: string | null;
             ongoing_start_date: string | null;
             ongoing_end_date: string | null;
+            organizationId: number;
             warnings?: components["schemas"]["Warnings"];
             warningDetails?: components["schemas"]["WarningDetails"];
         };
@@ -1758,9 +1759,9 @@ export interface components {
             /** @enum {string} */
             status: "created" | "confirmed" | "finished" | "cancelled";
             reason: string | null;
-            type: string;
             /** @enum {string|null} */
             reasonCode: "account_ended" | "role_lost" | "organization_lost" | null;
+            type: string;
             fileName: string;
             organizationId: number;
             check: {
@@ -1786,9 +1787,9 @@ export interface components {
             /** @enum {string} */
             status: "created" | "confirmed" | "finished" | "cancelled";
             reason: string | null;
-            type: string;
             /** @enum {string|null} */
             reasonCode: "account_ended" | "role_lost" | "organization_lost" | null;
+            type: string;
             fileName: string;
             organizationId: number;
             check: {
