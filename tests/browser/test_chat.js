@@ -211,6 +211,9 @@ scene('chat: of ten thousand messages the page contains only the visible ones', 
   }
   figure('messages in the page while ten thousand scroll', shown, SHOWN_MAX, 'messages')
   assert.equal(await unreadOf(max), 0)
+  const day = await chain(page).locator('.day').first().innerText()
+  await page.mouse.wheel(0, 6000) // the separator leaves the window
+  await chain(page).locator('.now').getByText(day).waitFor()
 })
 
 scene('chat: a message counts as read once it is visible, and the chain scrolls to a sent one', async ({ page }) => {

@@ -1,8 +1,8 @@
 /* The front page: figures and next steps for each kind of user. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, look } = require('./stage')
-const { admin, day, login, member, register, call, converse, request } = require('./service')
+const { scene, enter, go, look } = require('./stage')
+const { admin, day, domain, login, member, register, call, converse, request } = require('./service')
 
 const tile = (page, name) => page.locator('.tile', { hasText: name })
 
@@ -52,10 +52,35 @@ scene('overview: devices show their last readings, and messages and failed uploa
   await page.getByRole('link', { name: /Sending roof/ }).waitFor()
 })
 
+scene('overview: an ApiUser of two organizations sees the devices and the certificates of both', async ({ page }) => {
+  const [other, api] = [await member('Ovebother'), await member('Oveapi', 'ApiUser')]
+  const nameOf = (person) => `${person.name} at ${domain}`
+  const row = (person) => page.getByRole('row', { name: new RegExp(`OV-${person.name}.*${nameOf(person)}`) })
+
+  await call('PUT', `/api/admin/organizations/${other.organization}`, admin.token, { apiUserId: api.id })
+  for (const { name, organization } of [other, api]) {
+    await call('POST', '/api/device', api.token, { externalId: `OV-${name}`, siteName: `${name} roof`, organizationId: organization, capacity: 10, commissioningDate: '2020-01-01' })
+    await call('POST', `/api/meter-reads/new/OV-${name}?organizationId=${organization}`, api.token, { reads: [{ startDate: day(3), endDate: day(2), value: 5, unit: 'kWh', type: 'History' }] })
+  }
+  while ((await call('GET', '/api/certificate-log', api.token)).length < 2) await new Promise((resolve) => setTimeout(resolve, 100))
+  await enter(page, api, '')
+  await page.getByText('10 kWh in 12 months').waitFor()
+  await page.getByRole('region', { name: 'Devices and their last readings' }).getByRole('link', { name: `${other.name} roof` }).waitFor()
+  await look(page, 'overview-api-user')
+  await go(page, 'Certificates')
+  await row(other).waitFor()
+  await row(api).waitFor()
+  await look(page, 'certificates-organizations')
+  await page.getByRole('banner').getByLabel('Organization').selectOption(nameOf(other))
+  await row(api).waitFor({ state: 'detached' })
+  await row(other).waitFor()
+})
+
 scene('overview: an Admin sees accounts that wait for approval', async ({ page }) => {
   await register('Ovewait')
   await enter(page, admin, '')
   await page.getByRole('link', { name: /wait.* for approval/ }).waitFor()
+  await look(page, 'overview-admin')
   await page.route('**/api/admin/users?*status=Pending*', (route) => route.fulfill({ // two pages
     json: Array(200).fill({}),
     headers: route.request().url().includes('after') ? {} : { Link: '</api/admin/users?status=Pending&after=1>; rel="next"' }

@@ -121,6 +121,8 @@ export const Messages = memo(function Messages (props: Props) {
   }
 
   const height = rows.scrollRect?.height ?? 0
+  const top = (rows.range?.startIndex ?? 0) + unknown
+  const above = entries[top] // its day is shown above the list, unless the message begins the day
 
   useLayoutEffect(() => {
     if (stays.current) rows.scrollToEnd()
@@ -144,6 +146,9 @@ export const Messages = memo(function Messages (props: Props) {
         <div className={items[0]?.index === 0 ? 'jump top' : 'jump above'}>
           <Button onClick={() => void earlier()}>{t('chat.earlier')}</Button>
         </div>
+      )}
+      {above && !isNewDay(entries[top - 1], above) && (
+        <div className='jump now' aria-hidden='true'><span>{asDay(above.createdAt)}</span></div>
       )}
       <ol style={{ height: rows.getTotalSize(), paddingTop: items[0]?.start }}>
         {items.map(({ index, key }) => {

@@ -266,7 +266,7 @@ function Chart ({ months }: { months: CertificateTotal[] }) {
     <section className='panel'>
       <Bars
         title={t('overview.chart')}
-        note={asEnergy(bars.reduce((sum, { value }) => sum + value, 0))}
+        note={t('overview.sum', { energy: asEnergy(bars.reduce((sum, { value }) => sum + value, 0)) })}
         bars={bars}
         show={asEnergy}
       />

@@ -9,7 +9,7 @@ export const de: Record<Key, string> = {
   'app.notYours': 'Nicht für Ihre Rolle', 'app.role': 'Ihre Rolle ({role}) hat diese Ansicht nicht.', 'app.noSuch': 'Keine solche Seite', 'app.address': 'Unter dieser Adresse gibt es keine Ansicht.', 'app.home': 'Zur Übersicht',
   'nav.zone': 'Zeiten in {zone}', 'nav.overview': 'Übersicht', 'nav.menu': 'Menü', 'overview.hello': 'Hallo, {name}',
   'overview.active': 'aktiv', 'overview.certified': 'Zertifikate in diesem Monat', 'overview.entries': '{n} {n|Eintrag|Einträge}',
-  'overview.delivered': 'Webhooks, 24 h', 'overview.unread': 'Ungelesene Nachrichten', 'overview.next': 'Was zu tun ist', 'overview.chart': 'Energie in Zertifikaten je Monat',
+  'overview.delivered': 'Webhooks, 24 h', 'overview.unread': 'Ungelesene Nachrichten', 'overview.next': 'Was zu tun ist', 'overview.chart': 'Energie in Zertifikaten je Monat', 'overview.sum': '{energy} in 12 Monaten',
   'overview.readings': 'Anlagen und ihre letzten Messwerte', 'overview.energy': 'Letzte {n} Tage', 'overview.latest': 'Letzter Messwert',
   'overview.silent': 'Keiner in {n} Tagen', 'overview.problems': 'Probleme', 'overview.refused': '{n} {n|Messwert|Messwerte} abgelehnt', 'overview.noCapacity': 'Leistung fehlt', 'overview.noDate': 'Inbetriebnahme fehlt', 'overview.all': 'Alle {n} {n|Anlage|Anlagen}', 'overview.buyer': 'Hier stehen Zertifikate, sobald eine andere Organisation eine Gruppe von Anlagen für Ihre freigibt.',
   'overview.ask': 'Einer Organisation schreiben', 'todo.hooks': '{n} {n|Webhook scheitert|Webhooks scheitern} oder {n|ist|sind} nach Fehlern ausgeschaltet', 'todo.pending': '{n} {n|Konto wartet|Konten warten} auf Freigabe',

@@ -11,7 +11,7 @@ export const en = {
   'app.notYours': 'Not for your role', 'app.role': 'Your role ({role}) does not have this view.', 'app.noSuch': 'No such page', 'app.address': 'There is no view at this address.', 'app.home': 'Go to the overview',
   'nav.overview': 'Overview', 'nav.zone': 'Times in {zone}', 'nav.menu': 'Menu', 'overview.hello': 'Hello, {name}',
   'overview.active': 'active', 'overview.certified': 'Certificates this month', 'overview.entries': '{n} {n|entry|entries}',
-  'overview.delivered': 'Webhook deliveries, 24 h', 'overview.unread': 'Unread messages', 'overview.next': 'What to do next', 'overview.chart': 'Energy in certificates by month',
+  'overview.delivered': 'Webhook deliveries, 24 h', 'overview.unread': 'Unread messages', 'overview.next': 'What to do next', 'overview.chart': 'Energy in certificates by month', 'overview.sum': '{energy} in 12 months',
   'overview.readings': 'Devices and their last readings', 'overview.energy': 'Last {n} days', 'overview.latest': 'Last reading',
   'overview.silent': 'None in {n} days', 'overview.problems': 'Problems', 'overview.refused': '{n} {n|reading|readings} refused', 'overview.noCapacity': 'No capacity', 'overview.noDate': 'No commissioning date', 'overview.all': 'All {n} {n|device|devices}', 'overview.buyer': 'You will see certificates here as soon as an organization shares a group of devices with yours.',
   'overview.ask': 'Write to an organization', 'todo.hooks': '{n} {n|webhook is|webhooks are} failing or disabled after failures', 'todo.pending': '{n} {n|account|accounts} {n|waits|wait} for approval',
