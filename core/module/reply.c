@@ -168,11 +168,17 @@ json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
     failed |= json_object_set_new(copy, "warnings", all) != 0;
     json_decref(json);
     json_array_foreach (rq->warnings, i, text) {
-        const char *field = json_string_value(text), *colon = strstr(field, ": ");
-        json_t *detail =
-            json_pack("{s:s%, s:s}", "field", field, colon ? (size_t)(colon - field) : 0, "problem",
-                      colon ? colon + 2 : field);
+        const char *whole = json_string_value(text), *colon = strstr(whole, ": ");
+        json_t *detail = json_pack("{s:s, s:s}", "field", "", "problem", whole);
 
+        /* From the end, because the name of a field that the client chose may have ": ", too. */
+        for (const char *at = colon ? strchr(whole, 0) : NULL;
+             at && at-- > colon && !json_object_get(detail, "code");)
+            if (!strncmp(at, ": ", 2)) {
+                json_object_set_new(detail, "field", json_stringn(whole, (size_t)(at - whole)));
+                json_object_set_new(detail, "problem", json_string(at + 2));
+                problem_set_code(detail, "problem");
+            }
         problem_set_code(detail, "problem");
         failed |= json_array_append_new(details, detail) != 0;
     }

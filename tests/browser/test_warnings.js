@@ -29,10 +29,10 @@ scene('warnings: each has a code', async () => {
   }
   assert.deepEqual(got, DOUBTFUL)
   const form = new FormData()
-  form.append('file', new Blob(['externalId,Farbe,\n1.23E+12,rot,x\n']), 'doubt.csv')
+  form.append('file', new Blob(['externalId,Farbe: Dach,\n1.23E+12,rot,x\n']), 'doubt.csv')
   const { warningDetails, bulkUploadId } = await (await request('POST', '/api/bulk-upload', person.token, form)).json()
   assert.deepEqual(warningDetails.map(({ field, code, params }) => [field, code, params]),
-    [['Farbe', 'unknown_column', undefined], ['', 'unnamed_column', { column: 3, row: 1 }]])
+    [['Farbe: Dach', 'unknown_column', undefined], ['', 'unnamed_column', { column: 3, row: 1 }]])
   const { rows } = await call('GET', `/api/bulk-upload/bulk-upload-log/${bulkUploadId}`, person.token)
   assert.deepEqual(rows[0].warnings.map(({ code }) => code), ['shortened_number'])
 })
