@@ -335,9 +335,9 @@ static void users_add_conversations(struct bb_request *rq, const char *email, js
     bb_set(rq, account, "conversations", json_integer(count));
     if (count)
         bb_warn(rq,
-                "email: already takes part in %lld conversations; check that the e-mail "
+                "email: already takes part in %lld conversation%s; check that the e-mail "
                 "belongs to this person",
-                (long long)count);
+                (long long)count, count == 1 ? "" : "s");
 }
 
 /*
