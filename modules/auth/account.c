@@ -81,8 +81,9 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
         0};
     static const struct bb_sql insert = {
         "INSERT INTO auth_account AS a (email, first_name, last_name, password, role, status, "
-        "organisation, approved) VALUES ($1, coalesce($2, ''), coalesce($3, ''), $4, $5, $6, "
-        "nullif($7::bigint, 0), CASE WHEN $6 <> 'Pending' AND $8::bigint = 0 THEN now() END) "
+        "organisation, approved, language) "
+        "VALUES ($1, coalesce($2, ''), coalesce($3, ''), $4, $5, $6, "
+        "nullif($7::bigint, 0), CASE WHEN $6 <> 'Pending' AND $8::bigint = 0 THEN now() END, $9) "
         "ON CONFLICT (email) DO NOTHING RETURNING " ACCOUNT_COLUMNS,
         0};
     struct bb_rows *rows;
@@ -96,11 +97,11 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
             bb_end(rq, bb_fail(rq, 409, "An organization with this name already exists"));
         organization = bb_cell_int(rq, rows, 0, 0);
     }
-    rows = bb_tx_query_or_end(rq, tx, &insert,
-                              BB_ARGS(bb_t(account->email), bb_t(account->first_name),
-                                      bb_t(account->last_name), bb_t(account->password),
-                                      bb_t(account->role), bb_t(account->status),
-                                      bb_i(organization), bb_i(account->home)));
+    rows = bb_tx_query_or_end(
+        rq, tx, &insert,
+        BB_ARGS(bb_t(account->email), bb_t(account->first_name), bb_t(account->last_name),
+                bb_t(account->password), bb_t(account->role), bb_t(account->status),
+                bb_i(organization), bb_i(account->home), bb_t(account->language)));
     if (bb_count(rq, rows) == 0)
         bb_end(rq, bb_fail(rq, 409, "An account with this e-mail already exists"));
     return rows;

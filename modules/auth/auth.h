@@ -59,8 +59,9 @@ struct auth {
 #define ACCOUNT_COLUMN_COUNT 8
 extern const struct bb_field auth_account_fields[ACCOUNT_COLUMN_COUNT],
     auth_me_fields[ACCOUNT_COLUMN_COUNT + 2];
-extern const struct bb_field auth_client_fields[4], auth_organization_fields[6]; /* for clients.c */
-extern const struct bb_field auth_session_fields[7];                             /* refresh.c */
+#define CLIENT_COLUMN_COUNT 6
+extern const struct bb_field auth_client_fields[CLIENT_COLUMN_COUNT], auth_organization_fields[6];
+extern const struct bb_field auth_session_fields[7]; /* refresh.c */
 
 /* The organizations in which auth_account AS a may act, as a bigint[] for bb_cell_ints(). */
 #define ACCOUNT_ORGANIZATIONS                                                                      \
@@ -98,10 +99,11 @@ struct auth_new_account {
     const char *email, *first_name, *last_name, *password; /* password: its encoded hash */
     const char *role, *status;
     const char *organization, *organization_type; /* its name; NULLs: none; Developer */
-    int64_t home;                /* otherwise its id, if an OrganizationAdmin invites; or 0 */
-    bool join;                   /* join an existing organization with this name */
-    bool silent;                 /* the response does not reveal whether the e-mail existed */
-    const char *link, *language; /* the purpose of a link that is sent to it; or NULL */
+    int64_t home;         /* otherwise its id, if an OrganizationAdmin invites; or 0 */
+    bool join;            /* join an existing organization with this name */
+    bool silent;          /* the response does not reveal whether the e-mail existed */
+    const char *link;     /* the purpose of a link that is sent to it; or NULL */
+    const char *language; /* as for auth_link_ask() */
 };
 
 /*
@@ -116,7 +118,7 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 /* The columns of an account that login and getAccess need. The strings belong to the request. */
 struct auth_account {
     int64_t id;
-    const char *role, *status, *password; /* password NULL: not queried (clients) */
+    const char *role, *status, *password; /* NULL: not queried; or the secret of a client */
     bool known_here, seen_here;           /* has logged in from this network: ever, within a day */
 };
 
@@ -235,9 +237,16 @@ int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t accou
 /* Returns whether a module sends mails. From `start` on. */
 bool auth_sends_mail(struct bb_host *host);
 
+/* Returns the Accept-Language of the request as it can be stored, or NULL. */
+const char *auth_languages(struct bb_request *rq);
+
+/* If a module sends mails: adds one to the outbox, which reports the approval of an account. */
+void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *email,
+                        const char *name, const char *language);
+
 /*
  * Stores the request for a link in the transaction, after which the mail is sent. Purposes are
- * "reset", "confirm" and "invite". `language` may be NULL.
+ * "reset", "confirm" and "invite". `language` is from auth_languages(), "en", or NULL.
  */
 void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
                    const char *language);
@@ -258,9 +267,10 @@ enum auth_login_outcome {
 
 bb_handler auth_register, auth_login, auth_refresh, auth_logout, auth_session_list,
     auth_session_delete, auth_me, auth_me_change, auth_change_password, auth_reset_request,
-    auth_reset, auth_confirm_request, auth_confirm, auth_invite, auth_get_access,
-    auth_client_create, auth_client_list, auth_client_delete, auth_organization_create,
-    auth_organization_link, auth_organization_list, auth_user_list, auth_user_get, auth_user_change,
-    auth_rotate, auth_command_user_add, auth_command_rotate;
+    auth_reset, auth_confirm_request, auth_confirm, auth_invite, auth_members, auth_get_access,
+    auth_client_create, auth_client_list, auth_client_change, auth_client_rotate,
+    auth_client_delete, auth_organization_create, auth_organization_link, auth_organization_list,
+    auth_user_list, auth_user_get, auth_user_change, auth_rotate, auth_command_user_add,
+    auth_command_rotate;
 
 #endif

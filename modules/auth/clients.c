@@ -5,41 +5,93 @@
  * ---- API clients: an ApiUser's programs, each with an id and a secret that is shown once ----
  *
  * Only the secret's SHA-256 is stored; the secret is random, so it cannot be guessed from the hash.
- * These routes require a login session: a client cannot create clients.
+ * A change requires a login session: a client cannot create clients, or replace its own secret.
  */
 
-struct made {
-    const char *client_id, *secret, *name;
-};
+#define CLIENT_COLUMNS                                                                             \
+    "id, client_id, name, " BB_SQL_MS("created") ", " BB_SQL_MS("used") ", " BB_SQL_MS("expires")
 
-#define CLIENT_COLUMNS "id, client_id, name, " BB_SQL_MS("created")
+static void clients_require_login(struct bb_request *rq)
+{
+    if (rq->principal->client)
+        bb_end(rq, bb_fail(rq, 403, "Forbidden"));
+}
+
+/* Sends the client; `secret` is its new one, or NULL. */
+static int clients_reply(struct bb_request *rq, int status, const struct bb_rows *rows,
+                         const char *secret)
+{
+    json_t *client = bb_hold(rq, BB_ROW_FIELDS(rq, rows, 0, 0, auth_client_fields));
+
+    if (secret)
+        bb_set(rq, client, "client_secret", json_string(secret));
+    return bb_reply(rq, status, json_incref(client));
+}
 
 static int clients_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql insert = {
-        "INSERT INTO auth_client (client_id, account, name, secret) "
-        "VALUES ($1, $2::bigint, $3, $4) RETURNING " CLIENT_COLUMNS,
+        "INSERT INTO auth_client (client_id, account, name, expires, secret) "
+        "VALUES ($1, $2::bigint, coalesce($3, ''), $4::timestamptz, $5) RETURNING " CLIENT_COLUMNS,
         0};
-    const struct made *made = arg;
-    struct bb_rows *rows =
-        bb_tx_query_or_end(rq, tx, &insert,
-                           BB_ARGS(bb_t(made->client_id), bb_i(rq->principal->account),
-                                   bb_t(made->name), auth_sha256(rq, made->secret)));
-    json_t *client = bb_hold(rq, BB_ROW_FIELDS(rq, rows, 0, 0, auth_client_fields));
+    const char *id = auth_random_hex(rq, 16), *secret = auth_random_hex(rq, 32);
+    struct bb_rows *rows = bb_tx_query_or_end(
+        rq, tx, &insert,
+        BB_ARGS(bb_t(id), bb_i(rq->principal->account), bb_t(bb_text(rq, "name")),
+                bb_t(bb_text(rq, "expiresAt")), auth_sha256(rq, secret)));
 
-    bb_set(rq, client, "client_secret", json_string(made->secret));
-    return bb_reply(rq, 201, json_incref(client));
+    (void)arg;
+    return clients_reply(rq, 201, rows, secret);
 }
 
 int auth_client_create(struct bb_request *rq)
 {
-    const char *name = bb_text(rq, "name");
+    clients_require_login(rq);
+    return bb_transaction(rq, clients_store, NULL);
+}
 
-    if (rq->principal->client)
-        return bb_fail(rq, 403, "Forbidden");
-    struct made made = {auth_random_hex(rq, 16), auth_random_hex(rq, 32), name ? name : ""};
+/*
+ * Changes the members that the request has, and replaces the secret if `*arg` is true. Ending the
+ * sessions is a separate statement, so that it also sees the session of a getAccess with the old
+ * secret that held the client's lock until now (session.c).
+ */
+static int clients_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    static const struct bb_sql change = {
+        "UPDATE auth_client SET name = coalesce($3, name), "
+        "expires = CASE WHEN $4::boolean THEN $5::timestamptz ELSE expires END, "
+        "secret = coalesce($6::bytea, secret) "
+        "WHERE id = $1::bigint AND account = $2::bigint AND deleted IS NULL "
+        "RETURNING " CLIENT_COLUMNS,
+        0};
+    static const struct bb_sql end = {
+        "UPDATE auth_session SET revoked = now() WHERE client = $1::bigint AND revoked IS NULL", 0};
+    const char *secret = *(bool *)arg ? auth_random_hex(rq, 32) : NULL;
+    struct bb_value id = bb_i(bb_segment_int(rq, "id"));
+    struct bb_rows *rows = bb_tx_query_or_end(
+        rq, tx, &change,
+        BB_ARGS(id, bb_i(rq->principal->account), bb_t(bb_text(rq, "name")),
+                bb_b(json_object_get(bb_body(rq), "expiresAt") != NULL),
+                bb_t(bb_text(rq, "expiresAt")), secret ? auth_sha256(rq, secret) : bb_t(NULL)));
 
-    return bb_transaction(rq, clients_store, &made);
+    if (bb_count(rq, rows) == 0)
+        return bb_fail(rq, 404, "Client not found");
+    if (secret)
+        bb_tx_query_or_end(rq, tx, &end, &id, 1);
+    auth_notify(rq, tx, rq->principal->account);
+    return clients_reply(rq, 200, rows, secret);
+}
+
+int auth_client_change(struct bb_request *rq)
+{
+    clients_require_login(rq);
+    return bb_transaction(rq, clients_change, &(bool){false});
+}
+
+int auth_client_rotate(struct bb_request *rq)
+{
+    clients_require_login(rq);
+    return bb_transaction(rq, clients_change, &(bool){true});
 }
 
 int auth_client_list(struct bb_request *rq)
@@ -53,7 +105,7 @@ int auth_client_list(struct bb_request *rq)
                         BB_ARGS(bb_i(rq->principal->account), bb_i(bb_arg_int(rq, "after", 0)),
                                 bb_i(auth_page_limit(rq) + 1)));
 
-    return auth_reply_list(rq, rows, auth_client_fields, 4);
+    return auth_reply_list(rq, rows, auth_client_fields, CLIENT_COLUMN_COUNT);
 }
 
 int auth_client_delete(struct bb_request *rq)
@@ -67,8 +119,7 @@ int auth_client_delete(struct bb_request *rq)
         BB_SQL_WRITE};
     const char *payload = auth_account_payload(rq, rq->principal->account);
 
-    if (rq->principal->client)
-        return bb_fail(rq, 403, "Forbidden");
+    clients_require_login(rq);
     bb_find_or_end(
         rq, &delete,
         BB_ARGS(bb_i(bb_segment_int(rq, "id")), bb_i(rq->principal->account), bb_t(payload)),

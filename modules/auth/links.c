@@ -140,21 +140,51 @@ static void links_asked(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bb_run(arg, links_run, NULL); /* if it fails, the job auth.links sends the link */
 }
 
+const char *auth_languages(struct bb_request *rq)
+{
+    const char *language = bb_header(rq, "Accept-Language");
+    /* a header may have any bytes, the database takes only UTF-8 */
+    size_t length = language ? strspn(language, LANGUAGE_LETTERS) : 0;
+
+    return length ? bb_format(rq, "%.*s", length < LANGUAGES_MAX ? (int)length : LANGUAGES_MAX,
+                              language)
+                  : NULL;
+}
+
 void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
                    const char *language)
 {
     static const struct bb_sql insert = {
         "INSERT INTO auth_link_request (purpose, email, language) VALUES ($1, $2, $3)", 0};
-    /* a header may have any bytes, the database takes only UTF-8 */
-    size_t length = language ? strspn(language, LANGUAGE_LETTERS) : 0;
-    const char *languages =
-        length
-            ? bb_format(rq, "%.*s", length < LANGUAGES_MAX ? (int)length : LANGUAGES_MAX, language)
-            : NULL;
 
-    if (bb_add(rq, tx, &insert, BB_ARGS(bb_t(purpose), bb_t(email), bb_t(languages))) < 0)
+    if (bb_add(rq, tx, &insert, BB_ARGS(bb_t(purpose), bb_t(email), bb_t(language))) < 0)
         bb_end(rq, bb_failed(rq));
     bb_after(rq, tx, links_asked, rq->host);
+}
+
+/* The address of the console is the beginning of the address of links. */
+void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *email,
+                        const char *name, const char *language)
+{
+    struct bb_service service = bb_service(rq->host, "mail");
+    const struct bb_mail *mail = service.interface;
+    const char *link = ((const struct auth *)rq->state)->settings->link;
+    const struct bb_mail_value values[] = {
+        {"email", email},
+        {"name", *name ? name : email},
+        {"console", bb_format(rq, "%.*s", (int)strcspn(link, "#?{"), link)},
+    };
+    const struct bb_mail_message message = {
+        .size = sizeof(message),
+        .kind = "account-approved",
+        .to = email,
+        .language = language,
+        .texts = BB_TABLE(approved_texts),
+        .values = BB_TABLE(values),
+    };
+
+    if (mail && mail->queue(service.state, rq, tx, &message))
+        bb_end(rq, bb_failed(rq));
 }
 
 /* ---- requests for a link ---- */
@@ -173,7 +203,7 @@ static int links_request(struct bb_request *rq, const char *purpose, const char 
     bb_audit(rq, bb_text(rq, "email"));
     struct bb_tx *unit = bb_unit(rq, 0);
 
-    auth_link_ask(rq, unit, purpose, bb_text(rq, "email"), bb_header(rq, "Accept-Language"));
+    auth_link_ask(rq, unit, purpose, bb_text(rq, "email"), auth_languages(rq));
     status = bb_commit(rq, unit, 202, json_pack("{ss}", "message", text));
 
     return status ? status : bb_failed(rq);

@@ -96,8 +96,9 @@ static int login_bad_request(struct bb_request *rq, const char *error, const cha
     return bb_fail(rq, 400, "%s", text);
 }
 
-/* Issues a token to an ApiUser that may act; refuses all other accounts. */
-static int login_issue(struct bb_request *rq, const struct auth_account *account, int64_t client)
+/* Issues a token to an ApiUser that may act; refuses all other accounts. `life_s`: as in issued. */
+static int login_issue(struct bb_request *rq, const struct auth_account *account, int64_t client,
+                       int64_t life_s)
 {
     struct auth_issued *issued = bb_alloc(rq, sizeof(*issued));
     bool fits = strcmp(account->role, "ApiUser") == 0;
@@ -111,6 +112,7 @@ static int login_issue(struct bb_request *rq, const struct auth_account *account
         return status;
     if (!fits)
         return bb_fail(rq, 403, "Forbidden");
+    issued->life_s = life_s;
     status = auth_session_issue(rq, rq->state, account, client, issued);
     if (status == 401)
         return login_invalid_client(rq);
@@ -154,14 +156,21 @@ static int login_read_basic(struct bb_request *rq, const char *header, const cha
 static int login_by_client(struct bb_request *rq)
 {
     static const struct bb_sql find = {
-        "SELECT c.id, c.secret, a.id, a.role, a.status, a.email FROM auth_client c "
-        "JOIN auth_account a ON a.id = c.account WHERE c.client_id = $1 AND c.deleted IS NULL",
+        "SELECT c.id, c.secret, a.id, a.role, a.status, a.email, "
+        "least($2::bigint, ceil(extract(epoch FROM c.expires - now()))::bigint), "
+        "c.used IS NULL OR c.used < now() - interval '1 hour' FROM auth_client c "
+        "JOIN auth_account a ON a.id = c.account WHERE c.client_id = $1 AND c.deleted IS NULL "
+        "AND (c.expires IS NULL OR c.expires > now())",
         0};
+    static const struct bb_sql use = {"UPDATE auth_client SET used = now() WHERE id = $1::bigint "
+                                      "AND (used IS NULL OR used < now() - interval '1 hour')",
+                                      BB_SQL_WRITE};
+    const struct auth *auth = rq->state;
     const char *header = login_basic_header(rq);
     const char *id = bb_text(rq, "client_id");
     const char *secret = bb_text(rq, "client_secret");
     const char *named = id;
-    int64_t limit = ((const struct auth *)rq->state)->settings->login_failures_per_address;
+    int64_t limit = auth->settings->login_failures_per_address;
     unsigned char stored[SHA256_DIGEST_LENGTH];
 
     if (header && secret)
@@ -177,7 +186,7 @@ static int login_by_client(struct bb_request *rq)
     if (!id || !secret)
         return login_bad_request(rq, "invalid_request", "client_id and client_secret are required");
 
-    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_t(id)));
+    struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(bb_t(id), bb_i(auth->client_s)));
 
     if (!rows)
         return bb_failed(rq);
@@ -197,9 +206,15 @@ static int login_by_client(struct bb_request *rq)
         .id = bb_cell_int(rq, rows, 0, 2),
         .role = bb_cell(rq, rows, 0, 3),
         .status = bb_cell(rq, rows, 0, 4),
+        .password = bb_cell(rq, rows, 0, 1),
     };
+    int64_t client = bb_cell_int(rq, rows, 0, 0);
+    bool used_lately = !bb_cell_int(rq, rows, 0, 7);
+    int status = login_issue(rq, &account, client, bb_cell_int(rq, rows, 0, 6));
 
-    return login_issue(rq, &account, bb_cell_int(rq, rows, 0, 0));
+    if (status == 200 && !used_lately && !bb_query(rq, &use, BB_ARGS(bb_i(client))))
+        bb_log(rq, BB_WARN, "cannot store when a client was used: %s", bb_sqlstate(rq));
+    return status;
 }
 
 static int login_by_password(struct bb_request *rq)
@@ -221,7 +236,7 @@ static int login_by_password(struct bb_request *rq)
 
     if (status)
         return status;
-    status = good ? login_issue(rq, &account, 0) : login_invalid_client(rq);
+    status = good ? login_issue(rq, &account, 0, 0) : login_invalid_client(rq);
     return auth_credentials_settle(rq, auth, email, &account, status);
 }
 

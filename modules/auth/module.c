@@ -234,6 +234,8 @@ static const struct bb_field access_body[] = {
 static const struct bb_field client_body[] = {
     {.name = "name", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NAME, .max = 100,
      .help = "A name to recognize the client by in the list.", .example = "Nightly import"},
+    {.name = "expiresAt", .type = BB_TIME, .flags = BB_CLEARS, .example = "2030-01-01T00:00:00Z",
+     .help = "When the client and its tokens expire; null: never."},
 };
 static const struct bb_field organization_body[] = {
     GIVEN("name", 1, 255, BB_REQUIRED | BB_NOT_BLANK | BB_NAME,
@@ -319,26 +321,23 @@ static const struct bb_field access_reply[] = {
     NUMBER("expires_in", "3600"),
     {.name = "expiresAt", .type = BB_TIME, .flags = BB_REQUIRED},
 };
+#define CLIENT                                                                                     \
+    NUMBER("id", "5"), TEXT("client_id", BB_REQUIRED, CLIENT_ID),                                  \
+        TEXT("name", BB_REQUIRED, "Nightly import"), TIME("createdAt"),                            \
+        {.name = "usedAt", .type = BB_TIME, .flags = BB_NULLABLE | BB_REQUIRED,                    \
+         .help = "When the client last got a token, up to an hour too early; null: never."},       \
+        {.name = "expiresAt", .type = BB_TIME, .flags = BB_NULLABLE | BB_REQUIRED,                 \
+         .example = "2030-01-01T00:00:00Z", .help = "null: never."}
+
+const struct bb_field auth_client_fields[] = {CLIENT};
 static const struct bb_field client_reply[] = {
-    NUMBER("id", "5"),
-    TEXT("client_id", BB_REQUIRED, CLIENT_ID),
-    TEXT("client_secret", BB_REQUIRED, CLIENT_SECRET),
-    TEXT("name", BB_REQUIRED, "Nightly import"),
-    TIME("createdAt"),
-};
+    CLIENT, TEXT("client_secret", BB_REQUIRED, CLIENT_SECRET)};
 const struct bb_field auth_organization_fields[] = {
     NUMBER("id", "2"),
     TEXT("name", BB_REQUIRED, ORGANIZATION_NAME),
     TEXT("type", BB_REQUIRED, "Developer"),
     TEXT("address", BB_NULLABLE | BB_REQUIRED, ADDRESS),
     {.name = "apiUserId", .type = BB_INT, .flags = BB_NULLABLE | BB_REQUIRED, .example = "3"},
-    TIME("createdAt"),
-};
-
-const struct bb_field auth_client_fields[] = {
-    NUMBER("id", "5"),
-    TEXT("client_id", BB_REQUIRED, CLIENT_ID),
-    TEXT("name", BB_REQUIRED, "Nightly import"),
     TIME("createdAt"),
 };
 
@@ -433,6 +432,15 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/auth/clients", .roles = BB_ROLE_API_USER,
      .handler = auth_client_list, .query = BB_TABLE(page_query),
      .reply = BB_ARRAY_OF(auth_client_fields), .help = "List your API clients."},
+    {.method = "PATCH", .path = "/api/auth/clients/:id", .roles = BB_ROLE_API_USER,
+     .handler = auth_client_change, ID, .body = BB_TABLE(client_body),
+     .reply = BB_TABLE(auth_client_fields), .flags = BB_NO_BODY | BB_AUDITED,
+     .help = "Change the name of an API client, or when it expires."},
+    {.method = "POST", .path = "/api/auth/clients/:id/rotate-secret", .roles = BB_ROLE_API_USER,
+     .handler = auth_client_rotate, ID, .reply = BB_TABLE(client_reply),
+     .flags = BB_NO_BODY | BB_AUDITED,
+     .help = "Replace the secret of an API client. The response is the only one that shows it. The "
+             "old secret ends at once, and the client's tokens are revoked."},
     {.method = "DELETE", .path = "/api/auth/clients/:id", .roles = BB_ROLE_API_USER,
      .handler = auth_client_delete, ID, .reply = BB_TABLE(success_reply), .flags = BB_NO_BODY | BB_AUDITED,
      .help = "Delete an API client. Its tokens are revoked."},
@@ -440,6 +448,9 @@ static const struct bb_route routes[] = {
      .handler = auth_organization_create, .errors = conflict, .body = BB_TABLE(organization_body),
      .reply = BB_TABLE(auth_organization_fields), .flags = BB_CREATES | BB_AUDITED, .success = 201,
      .help = "Create an organization that you act for."},
+    {.method = "GET", .path = "/api/organization/members", .roles = BB_ROLE_ORGANIZATION_ADMIN,
+     .handler = auth_members, .query = BB_TABLE(page_query),
+     .reply = BB_ARRAY_OF(auth_account_fields), .help = "List the accounts of your organization."},
     {.method = "POST", .path = "/api/organization/invitations", .roles = BB_ROLE_ORGANIZATION_ADMIN,
      .handler = auth_invite, .errors = conflict, .body = BB_TABLE(colleague_body),
      .reply = BB_TABLE(auth_account_fields), .flags = BB_CREATES | BB_AUDITED, .success = 201,

@@ -150,3 +150,8 @@ UPDATE auth_account SET approved = created WHERE approved IS NULL AND status <> 
 DROP INDEX auth_account_waiting;
 CREATE INDEX auth_account_waiting ON auth_account (created)
     WHERE approved IS NULL AND status IN ('Pending', 'Active');
+
+-- step 6: when API clients were used and expire, and the languages of registrations
+
+ALTER TABLE auth_client ADD COLUMN used timestamptz, ADD COLUMN expires timestamptz;
+ALTER TABLE auth_account ADD COLUMN language text; -- as in Accept-Language

@@ -63,11 +63,13 @@ void auth_changed(void *state, const char *payload)
 
 /* ---- reading ---- */
 
+#define SESSION_EXPIRES BB_SQL_MS("least(s.expires, c.expires)")
 #define EVERYTHING(jti, kid, account)                                                              \
     "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR"                       \
-    " k.retired IS NOT NULL OR c.deleted IS NOT NULL AS ended, a.id, a.status, a.role, a.email,"   \
+    " k.retired IS NOT NULL OR c.deleted IS NOT NULL OR c.expires <= now() AS ended, a.id,"        \
+    " a.status, a.role, a.email,"                                                                  \
     " a.organisation, s.client IS NOT NULL AS of_client, " ACCOUNT_ORGANIZATIONS                   \
-    " AS organisations, " ACCOUNT_APPROVED " AS approved"                                          \
+    " AS organisations, " ACCOUNT_APPROVED " AS approved, " SESSION_EXPIRES " AS expires"          \
     " FROM auth_session s JOIN auth_account a ON a.id = s.account"                                 \
     " LEFT JOIN auth_key k ON k.kid = s.kid LEFT JOIN auth_client c ON c.id = s.client"            \
     " WHERE s.jti = " jti " AND s.kid = " kid " AND s.account = " account
@@ -124,7 +126,7 @@ static int session_query(struct bb_request *rq, struct auth *auth, const char *t
     snprintf(identity->status, sizeof(identity->status), "%s",
              ended ? "" : bb_cell(rq, rows, 0, 2));
     memcpy(identity->session, claims.jti, sizeof(identity->session));
-    identity->expires_s = claims.expires_s;
+    identity->expires_s = bb_cell_int(rq, rows, 0, 9) / 1000;
     memcpy(identity->organizations + count, email, strlen(email) + 1);
     cache_put(auth->cache, token.text, length, identity, size, (uint64_t)claims.account, epoch);
     *found = identity;
@@ -184,22 +186,27 @@ const struct bb_authenticator auth_authenticator = {
 /*
  * Each login, and each token of a client, is a row, so that it can be ended separately. The row is
  * written only if the signing key is still active, so that no token is revoked from the start, and
- * if the account has not changed since its password was checked. A login in progress cannot survive
- * a change of the password: the row locks make one wait for the other.
+ * if the account or client has not changed since its password or secret was checked. A login in
+ * progress cannot survive a change of the password or secret: the row locks make one wait for the
+ * other.
  *
  * k has the login of one request, or of several requests (struct bb_keyed).
  */
 #define SESSIONS(keys)                                                                             \
     "WITH k(jti, account, client, kid, issued, expires, password, i) AS MATERIALIZED (" keys "), " \
     "a AS (SELECT a.id, k.i FROM k JOIN auth_account a ON a.id = k.account "                       \
-    "AND a.status = 'Active' AND a.password = coalesce(k.password, a.password) "                   \
+    "AND a.status = 'Active' "                                                                     \
+    "AND (k.client <> 0 OR a.password = coalesce(k.password, a.password)) "                        \
     "ORDER BY a.id FOR SHARE OF a), "                                                              \
+    "c AS (SELECT k.i FROM k JOIN auth_client c ON c.id = k.client AND c.deleted IS NULL "         \
+    "AND c.secret::text = k.password ORDER BY c.id FOR SHARE OF c), "                              \
     "made AS (INSERT INTO auth_session (jti, account, client, kid, issued, expires) "              \
     "SELECT k.jti, a.id, nullif(k.client, 0), y.kid, to_timestamp(k.issued), "                     \
-    "to_timestamp(k.expires) FROM k JOIN a USING (i) "                                             \
-    "JOIN auth_key y ON y.kid = k.kid AND y.retired IS NULL RETURNING jti) "                       \
-    "SELECT a.i IS NOT NULL, made.jti IS NOT NULL"
-#define AND_WHO " FROM k LEFT JOIN a USING (i) LEFT JOIN made USING (jti)"
+    "to_timestamp(k.expires) FROM k JOIN a USING (i) LEFT JOIN c USING (i) "                       \
+    "JOIN auth_key y ON y.kid = k.kid AND y.retired IS NULL "                                      \
+    "WHERE k.client = 0 OR c.i IS NOT NULL RETURNING jti) "                                        \
+    "SELECT a.i IS NOT NULL AND (k.client = 0 OR c.i IS NOT NULL), made.jti IS NOT NULL"
+#define AND_WHO " FROM k LEFT JOIN a USING (i) LEFT JOIN c USING (i) LEFT JOIN made USING (jti)"
 
 static const struct bb_keyed session = {
     {SESSIONS("SELECT $1::uuid, $2::bigint, $3::bigint, $4::text, $5::bigint, $6::bigint, "
@@ -241,7 +248,7 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
 
             if (!rows)
                 return bb_failed(rq);
-            if (!bb_cell_int(rq, rows, 0, 0)) /* the account has changed */
+            if (!bb_cell_int(rq, rows, 0, 0)) /* the account or client has changed */
                 return auth_unauthorized(rq, "Unauthorized");
             if (bb_cell_int(rq, rows, 0, 1))
                 return 0;

@@ -150,7 +150,7 @@ int auth_register(struct bb_request *rq)
         .status = "Pending",
         .silent = auth->settings->register_silent,
         .link = auth->settings->confirm_email && auth_sends_mail(rq->host) ? "confirm" : NULL,
-        .language = bb_header(rq, "Accept-Language"),
+        .language = auth_languages(rq),
     };
 
     int refused =
@@ -242,6 +242,24 @@ int auth_invite(struct bb_request *rq)
     if (!refused && !by_admin)
         refused = auth_throttle_count(rq, 'l', auth->settings->links_per_address, "invitations");
     return refused ? refused : bb_transaction(rq, users_store, &account);
+}
+
+int auth_members(struct bb_request *rq)
+{
+    static const struct bb_sql list = {
+        "SELECT " ACCOUNT_COLUMNS " FROM auth_account a WHERE a.organisation = $1::bigint "
+        "AND a.status <> 'Deleted' AND a.id > $2::bigint ORDER BY a.id LIMIT $3::bigint",
+        0};
+    int64_t home;
+    int refused = bb_home(rq, 0, &home);
+
+    if (refused)
+        return refused;
+    struct bb_rows *rows = bb_query_or_end(
+        rq, &list,
+        BB_ARGS(bb_i(home), bb_i(bb_arg_int(rq, "after", 0)), bb_i(auth_page_limit(rq) + 1)));
+
+    return auth_reply_list(rq, rows, auth_account_fields, ACCOUNT_COLUMN_COUNT);
 }
 
 int auth_user_list(struct bb_request *rq)
@@ -371,8 +389,11 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "confirmed = CASE WHEN $4 <> email THEN NULL ELSE confirmed END, "
         "approved = CASE WHEN approved IS NULL AND $5 = 'Active' OR "
         "approved IS NOT NULL AND $4 <> email THEN now() ELSE approved END "
-        "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS
-        ", a.approved = now(), " IMITATION("a.email"),
+        "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now(), "
+        "a.status = 'Active' AND (SELECT o.approved IS NULL AND o.status <> 'Active' "
+        "FROM auth_account o WHERE o.id = a.id), "
+        "concat_ws(' ', nullif(a.first_name, ''), nullif(a.last_name, '')), "
+        "a.language, " IMITATION("a.email"),
         0};
 
     static const struct bb_sql current = {
@@ -396,9 +417,13 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_fail(rq, 404, "Account not found");
     auth_notify(rq, tx, bb_segment_int(rq, "id"));
     json_t *account = bb_hold(rq, auth_account_json(rq, rows, 0));
-    const char *alike = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 1);
+    const char *alike = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 4);
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
 
+    if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 1)) /* not if only its e-mail changed */
+        auth_mail_approved(rq, tx, bb_cell(rq, rows, 0, 1),
+                           bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 2),
+                           bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 3));
     if (approved && alike)
         bb_warn(rq, "email: has %s; check that it does not imitate another e-mail", alike);
     if (approved)

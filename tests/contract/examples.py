@@ -222,6 +222,7 @@ def accounts(story):
     tell("GET /api/admin/users", "admin")
     tell("POST /api/admin/users", "admin")
     tell("POST /api/organization/invitations", "ada")
+    tell("GET /api/organization/members", "ada")
     return ada
 
 
@@ -267,6 +268,8 @@ def programs(story, ada, operator):
     tell("POST /api/auth/getAccess", **secrets)
     tell("POST /api/auth/getAccess", media="application/x-www-form-urlencoded", **secrets)
     tell("GET /api/auth/clients", "operator")
+    tell("PATCH /api/auth/clients/{id}", "operator", id=client["id"])
+    tell("POST /api/auth/clients/{id}/rotate-secret", "operator", id=client["id"])
     tell("DELETE /api/auth/clients/{id}", "operator", id=client["id"])
     tell("POST /api/organization", "operator")
     tell("GET /api/admin/organizations", "admin")

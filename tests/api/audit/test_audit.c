@@ -108,6 +108,8 @@ TEST(every_kind_of_change_is_recorded)
         {"DELETE /api/auth/sessions/" NO_UUID, maker, 404},
         {"PATCH /api/auth/me {'firstName':'Ada'}", maker, 200},
         {"POST /api/auth/clients {'name':'c'}", api, 201},
+        {"PATCH /api/auth/clients/" NO_ID " {'name':'d'}", api, 404},
+        {"POST /api/auth/clients/" NO_ID "/rotate-secret", api, 404},
         {"DELETE /api/auth/clients/" NO_ID, api, 404},
         {"POST /api/organization {'name':'Audited'}", api, 201},
         {"PUT /api/admin/organizations/" NO_ID " {'apiUserId':null}", admin, 404},
@@ -306,14 +308,17 @@ TEST(no_secret_gets_into_the_log)
     struct person *api = person_make(host, admin, "secretive", "ApiUser");
     const struct answer *client = ask(api, 201, NULL, "POST /api/auth/clients {}");
     const char *secret = answer_text(client, "client_secret");
-    const char *const kept_out[] = {api->password,  api->token,         secret,
-                                    TEST_SECRET,    "h-value-1",        "bearer-token1",
-                                    "new-password", "text-of-a-message"};
+    const char *second = answer_text(
+        ask(api, 200, NULL, "POST /api/auth/clients/%jd/rotate-secret", answer_int(client, "id")),
+        "client_secret");
+    const char *const kept_out[] = {api->password,   api->token,     secret,
+                                    second,          TEST_SECRET,    "h-value-1",
+                                    "bearer-token1", "new-password", "text-of-a-message"};
 
-    ask(NULL, 401, NULL, "POST /api/auth/getAccess {'client_id':'%s','client_secret':'%sx'}",
+    ask(NULL, 401, NULL, "POST /api/auth/getAccess {'client_id':'%s','client_secret':'%s'}",
         answer_text(client, "client_id"), secret);
     ask(NULL, 200, NULL, "POST /api/auth/getAccess {'client_id':'%s','client_secret':'%s'}",
-        answer_text(client, "client_id"), secret);
+        answer_text(client, "client_id"), second);
     expect_json(
         record_of("target=client_id"),
         text("{'email':'%s','status':200,'fields':{'_omitted':['client_secret']}}", api->email));

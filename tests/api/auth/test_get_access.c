@@ -293,12 +293,154 @@ TEST(deleting_a_client_revokes_its_tokens_and_only_its_user_may)
     ask(user, 200, NULL, "GET /api/auth/me");
 }
 
+/* Returns the client in the list of its user. */
+static const json_t *client_listed(const struct client *client)
+{
+    const json_t *list = ask(user, 200, NULL, "GET /api/auth/clients")->json, *each;
+    size_t i;
+
+    json_array_foreach (list, i, each) {
+        if (json_integer_value(json_object_get(each, "id")) == client->id)
+            return each;
+    }
+    ck_abort_msg("the client is not in the list");
+}
+
+TEST(a_client_has_a_name_and_the_hour_of_its_last_use)
+{
+    struct client client = client_make(user);
+    PGconn *db = database_connect(the_postgres, "access");
+    const char *token;
+
+    expect_json(client_listed(&client), "{'name':'','usedAt':null,'expiresAt':null}");
+    token = token_of(&client);
+    expect_json(client_listed(&client), "{'usedAt':'*'}");
+    sql_run(db, "UPDATE auth_client SET used = used - interval '50 minutes'");
+    token_of(&client);
+    sql_is(
+        db, 0,
+        "SELECT count(*) FROM auth_client WHERE id = %jd AND used > now() - interval '50 minutes'",
+        (intmax_t)client.id);
+    sql_run(db, "UPDATE auth_client SET used = used - interval '10 minutes'");
+    token_of(&client);
+    sql_is(
+        db, 1,
+        "SELECT count(*) FROM auth_client WHERE id = %jd AND used > now() - interval '50 minutes'",
+        (intmax_t)client.id);
+    ask(stranger, 404, "Client not found", "PATCH /api/auth/clients/%jd {'name':'a'}", client.id);
+    ask(user, 200, "{'name':'Nightly','expiresAt':null}",
+        "PATCH /api/auth/clients/%jd {'name':'Nightly'}", client.id);
+    expect_json(client_listed(&client), "{'name':'Nightly','client_secret':'(absent)'}");
+    ask_on(other, bearer(token), 200, NULL, "GET /api/auth/me");
+    PQfinish(db);
+}
+
+/* Returns the time this many seconds from now. */
+static const char *time_in(int seconds)
+{
+    time_t at = time(NULL) + seconds;
+    char *iso = text("%32s", "");
+
+    strftime(iso, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime(&at));
+    return iso;
+}
+
+TEST(an_expired_client_and_its_tokens_are_refused_on_all_hosts)
+{
+    struct client client = client_make(user);
+    const struct grant refused = {FORM, client.form, NULL, "invalid_client"};
+    const char *token = token_of(&client);
+
+    ask(user, 400, "{'errors':[{'field':'expiresAt'}]}",
+        "PATCH /api/auth/clients/%jd {'expiresAt':'soon'}", client.id);
+    ask(user, 200, "{'expiresAt':'2020-01-01T00:00:00.000Z'}",
+        "PATCH /api/auth/clients/%jd {'expiresAt':'2020-01-01T00:00:00Z'}", client.id);
+    ask(bearer(token), 401, NULL, "GET /api/auth/me");
+    me_soon(other, token, 401, NULL);
+    grant(&refused);
+    ask(user, 200, "{'name':'','expiresAt':null}", "PATCH /api/auth/clients/%jd {'expiresAt':null}",
+        client.id);
+    token = token_of(&client);
+    /* both hosts have the token in memory when it expires */
+    ask(user, 200, NULL, "PATCH /api/auth/clients/%jd {'expiresAt':'%s'}", client.id, time_in(2));
+    me_soon(host, token, 401, NULL);
+    me_soon(other, token, 401, NULL);
+    grant(&refused);
+}
+
+TEST(tokens_do_not_outlive_their_client)
+{
+    struct answer *made = ask(user, 201, "{'expiresAt':'*'}",
+                              "POST /api/auth/clients {'expiresAt':'%s'}", time_in(600));
+    struct answer *access =
+        ask(NULL, 200, NULL, "POST /api/auth/getAccess {'client_id':'%s','client_secret':'%s'}",
+            answer_text(made, "client_id"), answer_text(made, "client_secret"));
+
+    ck_assert_int_le(answer_int(access, "expires_in"), 600);
+}
+
+TEST(a_new_secret_ends_the_old_one_and_its_tokens_on_all_hosts)
+{
+    struct client client = client_make(user), second = client_make(user);
+    const char *token = token_of(&client), *kept_one = token_of(&second);
+
+    ask(stranger, 404, "Client not found", "POST /api/auth/clients/%jd/rotate-secret", client.id);
+    me_soon(other, token, 200, "");
+    struct answer *made =
+        ask(user, 200, text("{'id':%jd,'client_id':'%s'}", (intmax_t)client.id, client.name),
+            "POST /api/auth/clients/%jd/rotate-secret", client.id);
+    const char *secret = answer_text(made, "client_secret");
+
+    ck_assert_str_ne(secret, client.secret);
+    ck_assert_str_eq(answer_header(made, "Cache-Control"), "no-store");
+    expect_json(client_listed(&client), "{'client_secret':'(absent)'}");
+    ask(bearer(token), 401, REVOKED, "GET /api/auth/me");
+    me_soon(other, token, 401, REVOKED);
+    grant(&(struct grant){FORM, client.form, NULL, "invalid_client"});
+    grant(&(struct grant){FORM, form_of(client.name, secret)});
+    ask(bearer(kept_one), 200, NULL, "GET /api/auth/me");
+    ask(user, 200, NULL, "GET /api/auth/me");
+}
+
+static void *get_access(void *client)
+{
+    const char *body = ((const struct client *)client)->form;
+
+    return http_send(
+        other, &(struct call){
+                   .method = "POST", .path = "/api/auth/getAccess", .type = FORM, .body = body});
+}
+
+/* The secret is replaced between its check and the row of the session. */
+TEST(no_token_is_issued_for_a_secret_that_is_being_replaced)
+{
+    struct client client = client_make(user);
+    PGconn *db = database_connect(the_postgres, "access");
+    PGconn *watching = database_connect(the_postgres, "access");
+    pthread_t thread;
+    void *answer;
+
+    sql_run(db, "BEGIN");
+    sql_run(db, text("UPDATE auth_client SET secret = '\\x00' WHERE id = %jd", client.id));
+    ck_assert_int_eq(pthread_create(&thread, NULL, get_access, &client), 0);
+    sql_soon(watching, SQL_LOCK_WAITS);
+    sql_run(db, "COMMIT");
+    pthread_join(thread, &answer);
+    ck_error(answer, 401, "Unauthorized");
+    sql_is(watching, 0, "SELECT count(*) FROM auth_session WHERE client = %jd",
+           (intmax_t)client.id);
+    PQfinish(db);
+    PQfinish(watching);
+}
+
 TEST(a_client_token_may_not_manage_clients_or_the_password)
 {
     struct client client = client_make(user);
     const struct person *program = bearer(token_of(&client));
     const struct exchange rows[] = {
         {"POST /api/auth/clients", program, 403, "Forbidden"},
+        {text("PATCH /api/auth/clients/%jd {'name':'a'}", client.id), program, 403, "Forbidden"},
+        {text("POST /api/auth/clients/%jd/rotate-secret", client.id), program, 403, "Forbidden"},
         {text("DELETE /api/auth/clients/%jd", client.id), program, 403, "Forbidden"},
         {text("PUT /api/user/password {'current':'%s','new':'something new'}", user->password),
          program, 403, "Forbidden"},

@@ -62,6 +62,7 @@ static struct person *person_of(const char *name, const char *type)
     mailbox_wait(mailbox, person->email, 1); /* of its confirmation */
     ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Active','email':'%s'}",
         (intmax_t)person->id, person->email);
+    mailbox_wait(mailbox, person->email, 2); /* of the approval */
     person_login(host, person);
     return person;
 }
@@ -108,9 +109,9 @@ TEST(a_link_changes_the_password_and_ends_all_sessions)
                                  json_pack("{ss ss}", "client_id", answer_text(client, "client_id"),
                                            "client_secret", answer_text(client, "client_secret")));
     const char *program = answer_text(ck_status(access, 200), "access_token");
-    const char *token = token_of("/api/user/password/reset", person->email, 2);
+    const char *token = token_of("/api/user/password/reset", person->email, 3);
 
-    ck_assert_ptr_nonnull(strstr(mail_body(mailbox_wait(mailbox, person->email, 2)),
+    ck_assert_ptr_nonnull(strstr(mail_body(mailbox_wait(mailbox, person->email, 3)),
                                  text("\n    https://busbar.example/reset?t=%s&x\n", token)));
     reset(token, "short", 400, "{'errors':[{'field':'password'}]}");
     me_soon(other, person->token, 200, "");
@@ -127,7 +128,7 @@ TEST(a_link_changes_the_password_and_ends_all_sessions)
 TEST(a_link_expires_and_is_void_after_other_changes)
 {
     struct person *person = person_of("changing", NULL);
-    const char *token = token_of("/api/user/password/reset", person->email, 2);
+    const char *token = token_of("/api/user/password/reset", person->email, 3);
 
     sql_is(db, 1,
            "SELECT count(*) FROM auth_link WHERE purpose = 'reset' AND "
@@ -136,11 +137,11 @@ TEST(a_link_expires_and_is_void_after_other_changes)
     sql_run(db, "UPDATE auth_link SET expires = now()");
     reset(token, "a new password", 400, GONE);
     sql_run(db, "DELETE FROM auth_link");
-    token = token_of("/api/user/password/reset", person->email, 3);
+    token = token_of("/api/user/password/reset", person->email, 4);
     ask(person, 200, NULL, "PUT /api/user/password {'current':'%s','new':'a third password'}",
         person->password);
     reset(token, "a new password", 400, GONE);
-    token = token_of("/api/user/password/reset", person->email, 4);
+    token = token_of("/api/user/password/reset", person->email, 5);
     ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'email':'changed@example.com'}",
         (intmax_t)person->id);
     reset(token, "a new password", 400, GONE);
@@ -173,7 +174,7 @@ TEST(a_token_works_once_on_all_hosts_together)
 {
     static struct racer racers[RACERS];
     struct person *person = person_of("raced", NULL);
-    const char *token = token_of("/api/user/password/reset", person->email, 2);
+    const char *token = token_of("/api/user/password/reset", person->email, 3);
     int winner = -1;
 
     for (int i = 0; i < RACERS; i++) {
@@ -219,7 +220,7 @@ TEST(an_account_gets_a_few_links_at_a_time)
         request("/api/user/password/reset", person->email);
         requests_are_done();
     }
-    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 1 + 3);
+    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 2 + 3);
 }
 
 TEST(a_request_that_was_answered_is_not_lost)
@@ -230,7 +231,7 @@ TEST(a_request_that_was_answered_is_not_lost)
     sql_run(db, text("INSERT INTO auth_link_request (purpose, email) VALUES ('reset', '%s'), "
                      "('of a newer version', '%s')",
                      person->email, person->email));
-    mailbox_wait(mailbox, person->email, 2);
+    mailbox_wait(mailbox, person->email, 3);
     requests_are_done();
 }
 
@@ -239,7 +240,7 @@ TEST(a_mail_is_in_the_language_of_the_browser)
 {
     struct person *person = person_of("german", NULL);
     const char *body = text("{\"email\":\"%s\"}", person->email);
-    size_t count = 1;
+    size_t count = 2;
 
     EACH_TEXT (language, "fr;q=0.9, de-AT, en", "de, \xff\xfe",
                text("de, %s\u00e9", text_repeated("x", 59))) {
@@ -311,7 +312,45 @@ TEST(an_account_is_approved_after_its_email_was_confirmed)
     ck_status(person_change(host, admin, person, "status", "Active"), 200);
     login(person, person->password, 200);
     requests_are_done();
-    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 2);
+    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 3); /* with the approval's */
+}
+
+/* An Admin approves once; other changes send nothing. */
+TEST(an_approved_person_gets_a_mail_in_the_language_of_the_registration)
+{
+    static const struct {
+        const char *language, *email, *subject, *greeting;
+    } rows[] = {
+        {"de-AT, en", "freigegeben@example.com", "busbar: Ihr Konto wurde freigegeben",
+         "Guten Tag Zoë Ünal,\n"},
+        {"fr", "approved@example.com", "busbar: your account was approved", "Hello Zoë Ünal,\n"},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *email = rows[i].email;
+        struct answer *made = ask_with((&(struct exchange){
+            .request = text("POST /api/user/register {'firstName':'Zoë','lastName':'Ünal',"
+                            "'email':'%s','password':'a long password','orgName':'Of %s'}",
+                            email, email),
+            .status = 201,
+            .header = text("Accept-Language: %s", rows[i].language)}));
+        intmax_t id = answer_int(made, "id");
+
+        mailbox_wait(mailbox, email, 1); /* of its confirmation */
+        ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'firstName':'Zoë'}", id);
+        ask(admin, 409, NULL, "PUT /api/admin/users/%jd {'status':'Active'}", id);
+        ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Active','email':'%s'}", id,
+            email);
+        const json_t *mail = mailbox_wait(mailbox, email, 2);
+
+        ck_assert_str_eq(mail_header(mail, "Subject"), rows[i].subject);
+        ck_assert_ptr_nonnull(strstr(mail_body(mail), rows[i].greeting));
+        ck_assert_ptr_nonnull(strstr(mail_body(mail), "\n    https://busbar.example/\n"));
+        EACH_TEXT (status, "Suspended", "Active", "Deleted")
+            ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'%s'}", id, status);
+        requests_are_done();
+        ck_assert_uint_eq(mailbox_count(mailbox, email), 2);
+    }
 }
 
 TEST(a_changed_email_is_not_confirmed)
@@ -396,6 +435,29 @@ TEST(an_organization_admin_invites_into_its_organization)
     exchange_rows(host, rows);
 }
 
+TEST(an_organization_admin_lists_its_members)
+{
+    struct person *boss = person_of("lister", NULL);
+    const char *members = "GET /api/organization/members";
+    const struct answer *gone = NULL;
+
+    EACH_TEXT (name, "first", "second", "third")
+        gone =
+            ask(boss, 201, NULL, "POST " INVITE " {'email':'%s@example.org','role':'User'}", name);
+    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Deleted'}",
+        (intmax_t)answer_int(gone, "id"));
+    ask(boss, 200,
+        text("[{'email':'%s','role':'OrganizationAdmin'},{'email':'first@example.org','role':'User'"
+             ",'password':'(absent)'},{'email':'second@example.org'}]",
+             boss->email),
+        "%s", members);
+    struct answer *page = ask(boss, 200, "['*','*']", "%s?limit=2", members);
+
+    ck_assert_ptr_nonnull(strstr(answer_header(page, "Link"), "/api/organization/members?"));
+    ask(person_of("platform-2", "ApiUser"), 403, "Forbidden", "%s", members);
+    ask(admin, 403, "Forbidden", "%s", members);
+}
+
 TEST(confirmations_and_invitations_are_off_by_default)
 {
     struct host *plain = start("links-5", WITH_MAIL, CHEAP);
@@ -405,9 +467,9 @@ TEST(confirmations_and_invitations_are_off_by_default)
     struct person *person = person_make(plain, admin, "plain", NULL);
 
     requests_are_done();
-    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 0);
+    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 1); /* of the approval */
     request("/api/user/password/reset", person->email);
-    mail_token(mailbox_wait(mailbox, person->email, 1));
+    mail_token(mailbox_wait(mailbox, person->email, 2));
     host_stop(plain);
 }
 

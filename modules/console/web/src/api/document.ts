@@ -1253,13 +1253,19 @@ export interface components {
             client_id: string;
             name: string;
             createdAt: string;
+            usedAt: string | null;
+            expiresAt: string | null;
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
         };
         CreatedApiClient: {
             id: number;
             client_id: string;
-            client_secret: string;
             name: string;
             createdAt: string;
+            usedAt: string | null;
+            expiresAt: string | null;
+            client_secret: string;
             warnings?: components["schemas"]["Warnings"];
             warningDetails?: components["schemas"]["WarningDetails"];
         };
