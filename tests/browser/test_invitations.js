@@ -15,6 +15,9 @@ scene('invitations: an organization admin invites people into the own organizati
   }
 
   await enter(page, boss, '#/account')
+  const members = page.getByRole('region', { name: 'Accounts' })
+  await members.getByRole('row', { name: `${boss.email} Boss Example Organization admin Active` }).waitFor()
+  assert.equal(await members.getByRole('row').count(), 2) // with the head
   await button(page, 'Invite a person').click()
   await form.getByLabel('E-mail').fill(email)
   assert.deepEqual(await form.getByLabel('Role').locator('option').allInnerTexts(), ['Organization admin', 'Device owner', 'Buyer', 'User'])

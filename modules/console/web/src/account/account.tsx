@@ -3,16 +3,16 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Monitor, UserPlus } from 'lucide-react'
 import { useContext, useState, type ReactNode } from 'react'
 
-import { Invite } from '../accounts/invite'
+import { Invite, tones } from '../accounts/invite'
 import { ApiError, PASSWORD, call, everything, get, session } from '../api/client'
-import type { Own, Role, Session } from '../api/types'
+import type { Account, Own, Role, Session } from '../api/types'
 import { createNotification, playSound } from '../chat/live'
 import { prefer, preferences, type Preferences } from '../preferences'
 import { SetMe, isOne, useMe } from '../session'
 import { language, languages, redraw, speak, t } from '../texts/texts'
 import { Input, problemsIn, useSentForm } from '../ui/form'
 import { toast } from '../ui/toast'
-import { Badge, Button, Confirm, Failed, Field, Loading, Mail, Time } from '../ui/ui'
+import { Badge, Button, Confirm, Failed, Field, Loading, Mail, Table, Time } from '../ui/ui'
 
 function Name () {
   const changed = useContext(SetMe)
@@ -223,18 +223,36 @@ const colleagues: Role[] = ['OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User']
 
 function Colleagues () {
   const [inviting, invite] = useState(false)
+  const list = useQuery({
+    queryKey: ['accounts', 'own'], queryFn: () => everything<Account>('/api/organization/members')
+  })
 
   return (
     <section className='panel' aria-labelledby='colleagues'>
       <h2 id='colleagues'>{t('own.colleagues')}</h2>
       <p>{t('own.colleaguesAre')}</p>
+      {list.isPending && <Loading lines={2} />}
+      {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
+      {list.data && (
+        <Table label={t('nav.accounts')}
+          head={[t('login.email'), t('accounts.name'), t('accounts.role'), t('accounts.status')]}>
+          {list.data.map(({ id, email, firstName, lastName, role, status }) => (
+            <tr key={id}>
+              <td className='wide'><Mail of={email} /></td>
+              <td>{`${firstName} ${lastName}`.trim() || '–'}</td>
+              <td>{t(`role.${role}`)}</td>
+              <td><Badge tone={tones[status]}>{t(`account.${status}`)}</Badge></td>
+            </tr>
+          ))}
+        </Table>
+      )}
       <Button icon={UserPlus} onClick={() => invite(true)}>{t('accounts.invite')}</Button>
       {inviting && <Invite own roles={colleagues} close={() => invite(false)} />}
     </section>
   )
 }
 
-export default function Account () {
+export default function OwnAccount () {
   const me = useMe()
   const facts: [string, ReactNode][] = [
     [t('login.email'), <Mail key='email' of={me.email} />],

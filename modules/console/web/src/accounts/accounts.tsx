@@ -16,12 +16,11 @@ import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { toast } from '../ui/toast'
 import { Typed } from '../ui/typed'
 import { Badge, Button, Confirm, Empty, Failed, Field, Loading, Mail, More, Table, Time, problemOf } from '../ui/ui'
-import { Invite } from './invite'
+import { Invite, tones } from './invite'
 import { Organizations, useNames } from './organizations'
 
 const states = ['Pending', 'Active', 'Suspended', 'Deleted'] as const
 const roles: Role[] = ['Admin', 'OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User', 'ApiUser']
-const tones = { Pending: 'wait', Active: 'good', Suspended: 'bad', Deleted: 'off' } as const
 
 type Change = Partial<Account>
 

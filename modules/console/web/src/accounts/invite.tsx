@@ -10,6 +10,8 @@ import { language, t } from '../texts/texts'
 import { FormDialog, Input, Select, useSentForm } from '../ui/form'
 import { toast } from '../ui/toast'
 
+export const tones = { Pending: 'wait', Active: 'good', Suspended: 'bad', Deleted: 'off' } as const // of states
+
 export function Invite ({ roles, own = false, close }: { roles: Role[], own?: boolean, close: () => void }) {
   const client = useQueryClient()
   const role = own ? 'User' : 'OrganizationAdmin'

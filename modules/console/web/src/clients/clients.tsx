@@ -7,18 +7,35 @@ import { call, everything } from '../api/client'
 import type { Client, MadeClient } from '../api/types'
 import { t } from '../texts/texts'
 import { FormDialog, Input, useSentForm } from '../ui/form'
+import { beginOf, dayOf } from '../ui/format'
 import { toast } from '../ui/toast'
-import { Button, Confirm, Copy, Dialog, Empty, Failed, Id, Loading, Table, Time } from '../ui/ui'
+import { Badge, Button, Confirm, Copy, Dialog, Empty, Failed, Id, Loading, Table, Time } from '../ui/ui'
 
-function Make ({ close, done }: { close: () => void, done: (client: MadeClient) => void }) {
-  const form = useSentForm({ name: '' }, { send: (values) => call<MadeClient>('POST', '/api/auth/clients', values), done })
+const pathOf = ({ id }: Client) => `/api/auth/clients/${id}`
+
+/* The form of a new client, or of `client`. The last day is included. */
+function Edit ({ client, close, done }: { client?: Client, close: () => void, done: (client: MadeClient) => void }) {
+  const until = client?.expiresAt ? dayOf(new Date(Date.parse(client.expiresAt) - 1).toISOString()) : ''
+  const form = useSentForm({ name: client?.name ?? '', expiresAt: until }, {
+    send: ({ name, expiresAt }) => call<MadeClient>(
+      client ? 'PATCH' : 'POST', client ? pathOf(client) : '/api/auth/clients',
+      expiresAt === until ? { name } : { name, expiresAt: beginOf(expiresAt, 1) || null }
+    ),
+    done
+  })
 
   return (
-    <FormDialog title={t('clients.new')} of={form} close={close}>
+    <FormDialog title={client ? t('devices.edit') : t('clients.new')} of={form} close={close}>
       <Input of={form} name='name' label={t('clients.name')} required maxLength={100} />
+      <Input of={form} name='expiresAt' label={t('clients.until')} type='date' />
     </FormDialog>
   )
 }
+
+/* A program may make a client without a name. */
+const nameOf = (client: Client) => client.name || client.client_id
+
+const isOver = ({ expiresAt }: Client) => expiresAt !== null && Date.parse(expiresAt) <= Date.now()
 
 /* A command that gets a token. */
 function Example ({ id, secret }: { id: string; secret: string }) {
@@ -31,7 +48,7 @@ function Example ({ id, secret }: { id: string; secret: string }) {
 
 function Made ({ client, close }: { client: MadeClient, close: () => void }) {
   return (
-    <Dialog title={t('clients.made')} wide leaving={t('clients.leave')} close={close}>
+    <Dialog title={t('clients.made', { name: nameOf(client) })} wide leaving={t('clients.leave')} close={close}>
       <p>{t('clients.secret')}</p>
       <h3>client_id</h3>
       <Copy text={client.client_id} />
@@ -44,17 +61,15 @@ function Made ({ client, close }: { client: MadeClient, close: () => void }) {
   )
 }
 
-/* A program may make a client without a name. */
-const nameOf = (client: Client) => client.name || client.client_id
-
 export default function Clients () {
   const store = useQueryClient()
-  const [making, setMaking] = useState(false)
+  const [edited, edit] = useState<Client | 'new' | null>(null)
   const [made, setMade] = useState<MadeClient | null>(null)
+  const [rotated, rotate] = useState<Client | null>(null)
   const [deleted, setDeleted] = useState<Client | null>(null)
   const list = useQuery({ queryKey: ['clients'], queryFn: () => everything<Client>('/api/auth/clients?limit=200') })
   const changed = () => store.invalidateQueries({ queryKey: ['clients'] })
-  const make = <Button kind='main' icon={Plus} onClick={() => setMaking(true)}>{t('clients.new')}</Button>
+  const make = <Button kind='main' icon={Plus} onClick={() => edit('new')}>{t('clients.new')}</Button>
 
   return (
     <div className='page'>
@@ -68,13 +83,25 @@ export default function Clients () {
         <Empty icon={KeyRound} action={make}>{t('clients.empty')}</Empty>
       )}
       {list.data && list.data.length > 0 && (
-        <Table label={t('clients.title')} head={[t('clients.name'), 'client_id', t('state.since'), '']}>
+        <Table label={t('clients.title')}
+          head={[t('clients.name'), 'client_id', t('state.since'), t('own.used'), t('clients.expires'), '']}>
           {list.data.map((client) => (
             <tr key={client.id}>
               <td className='wide'>{client.name || '–'}</td>
               <td className='wide'><Id id={client.client_id} /></td>
               <td><Time at={client.createdAt} /></td>
-              <td><Button kind='quiet' onClick={() => setDeleted(client)}>{t('do.delete')}</Button></td>
+              <td>{client.usedAt ? <Time at={client.usedAt} /> : t('clients.never')}</td>
+              <td>
+                {client.expiresAt ? <Time at={client.expiresAt} /> : t('clients.never')}{' '}
+                {isOver(client) && <Badge tone='bad'>{t('clients.expired')}</Badge>}
+              </td>
+              <td>
+                <div className='row'>
+                  <Button kind='quiet' onClick={() => edit(client)}>{t('devices.edit')}</Button>
+                  <Button kind='quiet' onClick={() => rotate(client)}>{t('hooks.rotate')}</Button>
+                  <Button kind='quiet' onClick={() => setDeleted(client)}>{t('do.delete')}</Button>
+                </div>
+              </td>
             </tr>
           ))}
         </Table>
@@ -86,15 +113,21 @@ export default function Clients () {
           <p>{t('clients.use')} <a href='/swagger' target='_blank' rel='noreferrer'>{t('nav.reference')}</a></p>
         </section>
       )}
-      {making && (
-        <Make
-          close={() => setMaking(false)}
+      {edited && (
+        <Edit
+          client={edited === 'new' ? undefined : edited}
+          close={() => edit(null)}
           done={(client) => {
-            setMaking(false)
-            setMade(client)
+            edit(null)
+            if (edited === 'new') setMade(client)
             void changed()
           }}
         />
+      )}
+      {rotated && (
+        <Confirm title={t('hooks.rotate')} text={t('clients.rotate', { name: nameOf(rotated) })} action={t('hooks.rotate')}
+          close={() => rotate(null)}
+          run={async () => setMade(await call<MadeClient>('POST', `${pathOf(rotated)}/rotate-secret`))} />
       )}
       {made && <Made client={made} close={() => setMade(null)} />}
       {deleted && (
@@ -105,7 +138,7 @@ export default function Clients () {
           name={nameOf(deleted)}
           close={() => setDeleted(null)}
           run={async () => {
-            await call('DELETE', `/api/auth/clients/${deleted.id}`)
+            await call('DELETE', pathOf(deleted))
             await changed()
             toast(t('state.deleted', { name: nameOf(deleted) }))
           }}
