@@ -416,22 +416,30 @@ int device_documents_list(struct bb_request *rq)
     return bb_reply(rq, 200, bb_json_read(rq, record.documents));
 }
 
-/* ---- DELETE ---- */
+/* ---- PATCH and DELETE ---- */
 
-/* Deletes the row. The sweep deletes the content later if no other document has it. */
-static int documents_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
+#define DOCUMENT_CHANGED(change)                                                                   \
+    "WITH changed AS (" change " WHERE id = $1::uuid AND device = $2::bigint RETURNING device)"    \
+    " UPDATE device d SET updated_at = greatest(now(), d.updated_at)"                              \
+    " FROM changed WHERE d.id = changed.device RETURNING " DEVICE_FACTS
+
+/*
+ * Renames the document if the request has a name, or else deletes the row. The sweep deletes the
+ * content later if no other document has it.
+ */
+static int documents_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
-    static const struct bb_sql remove = {
-        "WITH gone AS (DELETE FROM device_document WHERE id = $1::uuid AND device = $2::bigint"
-        " RETURNING device) UPDATE device d SET updated_at = greatest(now(), d.updated_at)"
-        " FROM gone WHERE d.id = gone.device RETURNING " DEVICE_FACTS,
-        BB_SQL_WRITE};
+    static const struct bb_sql remove = {DOCUMENT_CHANGED("DELETE FROM device_document"), 0};
+    static const struct bb_sql rename = {DOCUMENT_CHANGED("UPDATE device_document SET name = $3"),
+                                         0};
     int64_t device = *(const int64_t *)arg;
+    const char *name = bb_text(rq, "name");
+    const struct bb_value values[] = {bb_t(bb_segment(rq, "documentId")), bb_i(device), bb_t(name)};
 
     bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(device)));
-    const struct bb_rows *rows = bb_tx_query_or_end(
-        rq, tx, &remove, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(device)));
+    const struct bb_rows *rows =
+        bb_tx_query_or_end(rq, tx, name ? &rename : &remove, values, name ? 3 : 2);
 
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Document not found");
@@ -442,11 +450,11 @@ static int documents_remove(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
-int device_document_delete(struct bb_request *rq)
+int device_document_change(struct bb_request *rq)
 {
     struct device_record record = device_in_path(rq, DEVICE_ONLY_FACTS);
 
-    return bb_transaction(rq, documents_remove, &record.id);
+    return bb_transaction(rq, documents_change, &record.id);
 }
 
 /*

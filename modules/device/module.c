@@ -228,6 +228,11 @@ static const struct bb_part update_parts[] = {
     .query = BB_TABLE(organization_query)
 #define ONE_DEVICE FOUND_BY(key_segment)
 
+static const struct bb_field rename_body[] = {
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED | BB_NOT_BLANK | BB_NAME, .min = 1, .max = 255,
+     .help = "The new name, with its extension.", .example = "Application form.pdf"},
+};
+
 static const struct bb_route routes[] = {
     {.method = "POST", .path = "/api/device",
      .roles = BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER, .handler = device_register,
@@ -267,8 +272,11 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/device/:externalId/documents/:documentId",
      FOUND_BY(document_segments), .handler = device_download, .reply_type = "*/*",
      .deadline_ms = 60000, .help = "Download a document."},
+    {.method = "PATCH", .path = "/api/device/:externalId/documents/:documentId", .flags = BB_AUDITED,
+     FOUND_BY(document_segments), .handler = device_document_change, .body = BB_TABLE(rename_body),
+     .reply = BB_TABLE(success_reply), .help = "Rename a document."},
     {.method = "DELETE", .path = "/api/device/:externalId/documents/:documentId", .flags = BB_AUDITED,
-     FOUND_BY(document_segments), .handler = device_document_delete,
+     FOUND_BY(document_segments), .handler = device_document_change,
      .reply = BB_TABLE(success_reply), .help = "Delete a document."},
     {.method = "GET", .path = "/api/admin/device-duplicates", .roles = BB_ROLE_ADMIN,
      .handler = device_duplicates, .query = BB_TABLE(duplicates_query),

@@ -72,7 +72,11 @@ scene('devices: a device is registered with errors shown at its fields, gets doc
   assert.deepEqual(await page.evaluate(async ([url, blob] = globalThis.viewed) => [url, blob.type, await blob.text()]),
     [viewer.url(), 'application/pdf', '%PDF-1.4 one line'])
   await viewer.close()
-  await row.getByRole('button', { name: /Delete diagram/ }).click()
+  await row.getByRole('button', { name: /Rename diagram/ }).click()
+  await form.getByLabel('Name').fill('diagram of 2026.pdf')
+  await button(form, 'Save').click()
+  await row.getByText('diagram of 2026.pdf').waitFor()
+  await row.getByRole('button', { name: 'Delete diagram of 2026.pdf' }).click()
   await button(form, 'Delete').click()
   await row.waitFor({ state: 'detached' })
   await page.locator('[role=region][aria-label=Documents]:focus').waitFor()

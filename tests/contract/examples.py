@@ -306,7 +306,7 @@ def devices(story):
     for path in ("", "/my", "/externalId/{externalId}", "/{externalId}"):
         tell(f"GET /api/device{path}", "ada")
     documents = tell("GET /api/device/{externalId}/documents", "ada")
-    for method in ("GET", "DELETE"):
+    for method in ("GET", "PATCH", "DELETE"):
         tell(f"{method} /api/device/{{externalId}}/documents/{{documentId}}", "ada", documentId=documents[0]["id"])
     tell("GET /api/admin/device-duplicates", "admin")
     for name in ("countries", "fuel-codes", "device-types", "time-zones"):

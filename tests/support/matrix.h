@@ -103,6 +103,7 @@ static const struct matrix_row matrix[] = {
     {"PATCH", "/api/device/by-site/:siteName", OWNERS(404)},
     {"GET", "/api/device/:externalId/documents", OWNERS(404)},
     {"GET", "/api/device/:externalId/documents/:documentId", OWNERS(404)},
+    {"PATCH", "/api/device/:externalId/documents/:documentId", OWNERS(400)},
     {"DELETE", "/api/device/:externalId/documents/:documentId", OWNERS(404)},
     {"GET", "/api/admin/device-duplicates", ADMINS(200)},
     {"GET", "/api/reference/countries", ALL_ROLES(200)},

@@ -123,6 +123,7 @@ TEST(every_kind_of_change_is_recorded)
         {"PATCH /api/device/none {'siteName':'s'}", maker, 404},
         {"PATCH /api/device/by-site/none {'siteName':'s'}", maker, 404},
         {"DELETE /api/device/none", maker, 404},
+        {"PATCH /api/device/none/documents/" NO_UUID " {'name':'d'}", maker, 404},
         {"DELETE /api/device/none/documents/" NO_UUID, maker, 404},
         {"DELETE /api/meter-reads/new/none/" NO_ID " {'reason':'wrong'}", maker, 404},
         {"POST /api/bulk-upload/" NO_UUID "/confirm", maker, 404},

@@ -138,6 +138,31 @@ static void expect_swept(void)
     WAIT_UNTIL_MSG(swept(), 10000, "%d files", store_files(store));
 }
 
+TEST(a_document_gets_another_name)
+{
+    struct upload_body body = files_named("Renames");
+
+    upload_file(&body, "SF_02C", "scan.pdf", "renamed", 7);
+    struct answer *made = ck_status(files_post(host, m, &body), 201);
+    const char *path = text(DEVICE "/Renames/documents/%s", files_document(made, 0, "id"));
+    const char *rename = text("PATCH %s {'name':'Zähler  2.pdf'}", path);
+    const struct exchange rows[] = {
+        {rename, k, 404},
+        {rename, NULL, 401},
+        {text("PATCH %s {'name':' '}", path), m, 400, "{'errors':[{'field':'name'}]}"},
+        {text("PATCH %s {'name':'a\\u202eb'}", path), m, 400, "{'errors':[{'field':'name'}]}"},
+        {text("PATCH %s", path), m, 400},
+        {rename, m, 200, "{'success':true}"},
+        {"GET " DEVICE "/Renames/documents", m, 200, "[{'name':'Zähler 2.pdf','field':'SF_02C'}]"},
+    };
+
+    exchange_rows(host, rows);
+    ck_assert_ptr_nonnull(strstr(
+        answer_header(ask(m, 200, NULL, "GET %s", path), "Content-Disposition"), "hler%202.pdf"));
+    ck_assert_str_gt(answer_text(ck_status(files_get(host, m, "Renames"), 200), "updatedAt"),
+                     answer_text(made, "updatedAt"));
+}
+
 TEST(a_removed_document_is_deleted_with_its_file)
 {
     struct upload_body body = files_named("Removes");

@@ -311,7 +311,8 @@ static const char *twin_body(const struct operation *operation)
         return NULL;
     if (!strcmp(operation->method, "DELETE"))
         return "{\"reason\":\"It was wrong\"}";
-    return strstr(operation->written, "/meter-reads/") ? READING("07") : "{\"siteName\":\"x\"}";
+    return strstr(operation->written, "/meter-reads/") ? READING("07")
+                                                       : "{\"name\":\"x\",\"siteName\":\"x\"}";
 }
 
 /* Two organizations have a device of this name, and the Admin must say which one it means. */

@@ -1,11 +1,12 @@
-/* The documents of a device, newest first: looked at, downloaded and deleted, and a form that adds one of a kind. */
+/* The documents of a device, newest first: looked at, downloaded, renamed and deleted, and a form that adds one of a kind. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { Download, Eye, Trash2, Upload } from 'lucide-react'
+import { Download, Eye, Pencil, Trash2, Upload } from 'lucide-react'
 import { useRef, useState, type FormEvent } from 'react'
 
 import { call, download, get, send, upload } from '../api/client'
 import type { Document } from '../api/types'
 import { named, t } from '../texts/texts'
+import { FormDialog, Input, useSentForm } from '../ui/form'
 import { asBytes } from '../ui/format'
 import { toast } from '../ui/toast'
 import { Button, Confirm, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
@@ -85,8 +86,22 @@ function Add ({ path, done }: { path: string, done: () => void }) {
   )
 }
 
-function Row ({ path, document, fail, ask }: {
-  path: string, document: Document, fail: (error: unknown) => void, ask: () => void
+function Rename ({ path, document, close, done }: {
+  path: string, document: Document, close: () => void, done: () => unknown
+}) {
+  const form = useSentForm({ name: document.name }, {
+    send: (values) => call('PATCH', `${path}/documents/${document.id}`, values), done, leave: close
+  })
+
+  return (
+    <FormDialog title={t('devices.rename', { name: document.name })} of={form} close={close}>
+      <Input of={form} name='name' label={t('accounts.name')} required maxLength={255} />
+    </FormDialog>
+  )
+}
+
+function Row ({ path, document, fail, rename, ask }: {
+  path: string, document: Document, fail: (error: unknown) => void, rename: () => void, ask: () => void
 }) {
   const { id, name, type, size, field, createdAt } = document
   const at = `${path}/documents/${id}`
@@ -109,6 +124,7 @@ function Row ({ path, document, fail, ask }: {
           )}
           <Button kind='quiet' icon={Download} aria-label={t('devices.download', { name })}
             onClick={() => run(download(at, name))} />
+          <Button kind='quiet' icon={Pencil} aria-label={t('devices.rename', { name })} onClick={rename} />
           <Button kind='quiet' icon={Trash2} aria-label={t('devices.deleteDocument', { name })} onClick={ask} />
         </div>
       </td>
@@ -119,6 +135,7 @@ function Row ({ path, document, fail, ask }: {
 export function Documents ({ name }: { name: string }) {
   const client = useQueryClient()
   const [problem, setProblem] = useState<unknown>(null)
+  const [renamed, rename] = useState<Document | null>(null)
   const [leaving, leave] = useState<Document | null>(null)
   const path = `/api/device/${encodeURIComponent(name)}`
   const list = useQuery({ queryKey: ['documents', name], queryFn: () => get<Document[]>(`${path}/documents`) })
@@ -141,10 +158,12 @@ export function Documents ({ name }: { name: string }) {
       {all.length > 0 && (
         <Table label={t('devices.documents')} head={[t('devices.file'), t('devices.field'), t('state.time'), '']}>
           {all.map((document) => (
-            <Row key={document.id} path={path} document={document} fail={setProblem} ask={() => leave(document)} />
+            <Row key={document.id} path={path} document={document} fail={setProblem}
+              rename={() => rename(document)} ask={() => leave(document)} />
           ))}
         </Table>
       )}
+      {renamed && <Rename path={path} document={renamed} close={() => rename(null)} done={refresh} />}
       {leaving && (
         <Confirm title={t('devices.deleteDocument', { name: leaving.name })} text={t('devices.deleteDocumentAsk')}
           action={t('do.delete')} run={() => remove(leaving)} close={() => leave(null)} />
