@@ -2,6 +2,7 @@
 
 #include "config.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +29,9 @@ struct undo {
 struct arena {
     struct block *blocks;
     struct undo *undos;
-    char *free, *end;        /* the rest of the current block */
-    size_t block_size, size; /* of the next block; of all blocks */
+    char *free, *end;   /* the rest of the current block */
+    size_t block_size;  /* of the next block */
+    atomic_size_t size; /* of all blocks */
     bool starved;
 };
 
@@ -89,12 +91,12 @@ bool arena_starved(const struct arena *arena)
 
 size_t arena_size(const struct arena *arena)
 {
-    return arena->size;
+    return atomic_load_explicit(&arena->size, memory_order_relaxed);
 }
 
 void arena_count(struct arena *arena, size_t size)
 {
-    arena->size += size;
+    atomic_fetch_add_explicit(&arena->size, size, memory_order_relaxed);
 }
 
 static void *block_add(struct arena *arena, size_t size)
@@ -107,7 +109,7 @@ static void *block_add(struct arena *arena, size_t size)
     }
     block->next = arena->blocks;
     arena->blocks = block;
-    arena->size += size;
+    arena_count(arena, size);
     return block + 1;
 }
 

@@ -19,7 +19,10 @@ struct arena;
 /* Returns NULL if memory ran out. */
 struct arena *arena_new(void);
 
-/* Returns the size of its blocks, and of other memory counted with arena_count(). */
+/*
+ * Returns the size of its blocks, and of other memory counted with arena_count(). Any thread may
+ * ask while another one uses the arena.
+ */
 size_t arena_size(const struct arena *arena);
 void arena_count(struct arena *arena, size_t size);
 
