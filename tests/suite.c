@@ -1,6 +1,7 @@
 #include "suite.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,13 @@ static struct registered {
 } tests[TESTS_MAX];
 static const struct suite *suites[SUITES_MAX];
 static size_t test_count, suite_count;
+
+/* The suite that runs, and the process that runs its set-up and tear-down. */
+static struct {
+    const char *name;
+    pid_t process;
+    FILE *failed;
+} running;
 
 void suite_register_test(const TTest *test, int count)
 {
@@ -179,6 +187,32 @@ void __wrap__mark_point(const char *file, int line)
     atomic_store(&told_ms, now_ms);
     __real__mark_point(file, line);
 }
+
+/*
+ * A failed assertion in the tear-down after all tests ends the program, and check says nothing, so
+ * it is printed here. (-Wl,--wrap=_ck_assert_failed)
+ */
+__attribute__((noreturn, format(printf, 4, 5))) void
+__real__ck_assert_failed(const char *, int, const char *, const char *, ...);
+__attribute__((noreturn, format(printf, 4, 5))) void
+__wrap__ck_assert_failed(const char *, int, const char *, const char *, ...);
+
+void __wrap__ck_assert_failed(const char *file, int line, const char *assertion, const char *format,
+                              ...)
+{
+    char message[8192] = "";
+    va_list values;
+
+    va_start(values, format);
+    vsnprintf(message, sizeof message, format ? format : assertion, values);
+    va_end(values);
+    if (running.failed && running.process == getpid()) {
+        fprintf(running.failed, "Failed outside the tests of suite %s:\n%s:%d: %s\n", running.name,
+                file, line, message);
+        fflush(running.failed);
+    }
+    __real__ck_assert_failed(file, line, assertion, "%s", message);
+}
 /* NOLINTEND(bugprone-reserved-identifier) */
 
 static double seconds(struct timeval time)
@@ -236,7 +270,11 @@ bool suite_run(const struct suite *suite, double (*processor)(void), struct suit
     double began = elapsed_seconds(), used = processor();
     SRunner *runner = srunner_create(suite_make(suite));
 
+    running.name = suite->name;
+    running.process = getpid();
+    running.failed = failed;
     srunner_run_all(runner, CK_SILENT);
+    running.failed = NULL;
     atomic_fetch_add(&sums->checks, srunner_ntests_run(runner));
     if (srunner_ntests_run(runner) == 0) {
         fprintf(failed, "Failed in suite %s:\nthere is no such test\n", suite->name);
