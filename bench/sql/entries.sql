@@ -1,6 +1,8 @@
 -- Makes a million entries of the certificate log: 1,000 days of a group of 1,000 devices.
 \set ON_ERROR_STOP on
 TRUNCATE certificate, certificate_entry, certificate_day;
+INSERT INTO certificate_group VALUES (1, 1, 'bench', 'daily', '2016-01-01T00:00Z', NULL, 0, now())
+    ON CONFLICT DO NOTHING; -- day.sql removes it
 INSERT INTO certificate
 SELECT n, gen_random_uuid(), 1, 1, '2016-01-01T00:00Z'::timestamptz + n * interval '1 day',
        '2016-01-02T00:00Z'::timestamptz + n * interval '1 day', 1000000, now()
