@@ -358,6 +358,8 @@ static bool field_count_fits(const struct bb_field *field, size_t count, const c
 /* Returns NULL if the code point is allowed. */
 static const char *field_code_problem(int32_t code)
 {
+    if (code >= ' ' && code < 0x7f) /* fast path */
+        return NULL;
     const utf8proc_property_t *property = utf8proc_get_property(code);
 
     if (property->ignorable || code == BRAILLE_BLANK)

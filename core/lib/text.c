@@ -350,7 +350,8 @@ const char *unicode_single_spaces(const char *text, struct arena *arena)
     if (!single)
         return NULL;
     for (; left; text += size, left -= size) {
-        bool space = utf8proc_category(text_code_point(text, left, &size)) == UTF8PROC_CATEGORY_ZS;
+        int32_t code = text_code_point(text, left, &size);
+        bool space = code < 0x80 ? code == ' ' : utf8proc_category(code) == UTF8PROC_CATEGORY_ZS;
 
         if (!space) {
             memmove(out, text, size);

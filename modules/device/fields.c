@@ -90,13 +90,17 @@ char *device_trimmed(struct bb_request *rq, const char *text)
     utf8proc_ssize_t size;
 
     for (const char *at = text; *at; at += size) {
-        size = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
-        utf8proc_category_t category = size > 0 ? utf8proc_category(code) : UTF8PROC_CATEGORY_CN;
+        bool plain = *at > ' ' && *at < 0x7f; /* fast path */
+
+        size = plain ? 1 : utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
+        utf8proc_category_t category =
+            !plain && size > 0 ? utf8proc_category(code) : UTF8PROC_CATEGORY_CN;
 
         /* what the host (BB_NOT_BLANK) counts as blank */
         if (category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
             category == UTF8PROC_CATEGORY_ZP ||
-            (size > 0 && ((code >= '\t' && code <= '\r') || code == 0x85 || code == 0xfeff)))
+            (!plain && size > 0 &&
+             ((code >= '\t' && code <= '\r') || code == 0x85 || code == 0xfeff)))
             continue;
         if (size <= 0)
             size = 1;
@@ -158,6 +162,9 @@ static const char *fields_normal_form(struct bb_request *rq, const char *text, c
     bool ascii = true;
 
     for (const utf8proc_uint8_t *at = bytes; *at && !*problem; at += size) {
+        size = 1;
+        if (*at > ' ' && *at < 0x7f) /* fast path */
+            continue;
         ascii = ascii && *at < 0x80;
         size = utf8proc_iterate(at, -1, &code);
         const utf8proc_property_t *property = utf8proc_get_property(code);

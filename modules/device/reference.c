@@ -11,13 +11,19 @@
 
 _Static_assert(sizeof(countries) / sizeof(countries[0]) == COUNTRIES, "reference.tsv has all");
 
+/* Compares without regard to case; most names already differ in their first letters. */
+static bool country_is(const char *name, const char *other)
+{
+    return (*name | 0x20) == (*other | 0x20) && !strcasecmp(name, other);
+}
+
 static int country_find_name(const char *name)
 {
     for (int i = 0; i < COUNTRIES; i++)
-        if (!strcasecmp(countries[i][2], name))
+        if (country_is(countries[i][2], name))
             return i;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (!strcasecmp(names[i][1], name))
+        if (country_is(names[i][1], name))
             return country_find(names[i][0]);
     return -1;
 }
@@ -27,7 +33,7 @@ int country_find(const char *code)
     size_t length = strlen(code);
 
     for (int i = 0; i < COUNTRIES && (length == 2 || length == 3); i++)
-        if (!strcasecmp(countries[i][length - 2], code))
+        if (country_is(countries[i][length - 2], code))
             return i;
     return -1;
 }
