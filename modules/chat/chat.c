@@ -96,9 +96,7 @@ void chat_forget(const struct chat *chat, int64_t id)
 
 void chat_heard(void *state, const char *payload)
 {
-    const struct chat *chat = state;
-
-    chat_forget(chat, payload ? strtoll(payload, NULL, 10) : 0);
+    chat_forget(state, payload ? strtoll(payload, NULL, 10) : 0);
 }
 
 static int chat_count_of(void *state, struct bb_request *rq, const char *email, int64_t *count)

@@ -85,7 +85,6 @@ int chat_find(struct bb_request *rq)
     const char *participant1 = bb_text(rq, "participant1");
     const char *participant2 = bb_text(rq, "participant2");
     struct filters filters = {.name = bb_text(rq, "deviceProjectName")};
-    const struct bb_rows *rows;
 
     if (participant1 && participant2 && strcmp(participant1, participant2) == 0)
         return bb_reply(rq, 200, json_null());
@@ -95,21 +94,20 @@ int chat_find(struct bb_request *rq)
         find_add_email(&filters, participant2);
     if (!scope.all && !scope.speaks && find_add_email(&filters, scope.own))
         return bb_reply(rq, 200, json_null());
-    if (filters.count == 0 && !filters.name && !scope.all) {
-        rows = bb_query_or_end(
-            rq, &newest_of_organizations,
-            BB_ARGS(bb_ints(scope.organizations, scope.organization_count), bb_t(scope.own)));
-    } else {
-        struct bb_value values[6] = {CHAT_SCOPE_ARGS(&scope)};
-        size_t count = 3;
+    struct bb_value values[6] = {CHAT_SCOPE_ARGS(&scope)};
+    size_t count = 3;
 
-        for (size_t i = 0; i < filters.count; i++)
-            values[count++] = bb_t(filters.emails[i]);
-        if (filters.name)
-            values[count++] = bb_t(filters.name);
-        rows = bb_query_or_end(rq, &newest[filters.count][filters.name ? 1 : 0], values, count);
-    }
-    if (bb_count(rq, rows) == 0)
-        return bb_reply(rq, 200, json_null());
-    return bb_reply(rq, 200, bb_row_fields(rq, rows, 0, 0, chat_fields, CHAT_CONVERSATION));
+    for (size_t i = 0; i < filters.count; i++)
+        values[count++] = bb_t(filters.emails[i]);
+    if (filters.name)
+        values[count++] = bb_t(filters.name);
+    const struct bb_rows *rows =
+        count == 3 && !scope.all
+            ? bb_query_or_end(rq, &newest_of_organizations, values + 1, 2)
+            : bb_query_or_end(rq, &newest[filters.count][filters.name != NULL], values, count);
+
+    return bb_reply(rq, 200,
+                    bb_count(rq, rows) == 0
+                        ? json_null()
+                        : bb_row_fields(rq, rows, 0, 0, chat_fields, CHAT_CONVERSATION));
 }

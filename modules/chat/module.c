@@ -128,6 +128,8 @@ static const struct bb_field read_body[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .help = "E-mail of the participant who has read the messages.",
      .example = "operator@example.com"},
+    {.name = "before", .type = BB_INT, .min = 1, .max = INT64_MAX,
+     .help = "Place of a message in its chain, from 1. It and all later ones become unread."},
 };
 
 #define EMAIL(key, email)                                                                          \
@@ -253,7 +255,7 @@ static const struct bb_route routes[] = {
     {.method = "PATCH", .path = "/api/chat/conversations/:id/read", .roles = BB_ANY_ROLE,
      .handler = chat_read, .segments = BB_TABLE(id_segment), .body = BB_TABLE(read_body),
      .reply = BB_TABLE(success_reply),
-     .help = "Mark all messages of a conversation as read for a participant."},
+     .help = "Mark a conversation as read for a participant, or unread from a message on."},
     {.method = "POST", .path = "/api/chat/conversations/:id/share",
      .roles = BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
      .handler = chat_share, .flags = BB_NO_BODY | BB_AUDITED, .segments = BB_TABLE(id_segment),

@@ -58,41 +58,30 @@ struct chat_message chat_entry_read(struct bb_request *rq)
  */
 #define MESSAGES BB_KEYS_5("bigint", "uuid", "text", "text", "timestamptz")
 
+#define ADD(keys, where, uuid, author, more, entry, end)                                           \
+    "WITH " keys "c AS ("                                                                          \
+    "UPDATE chat_conversation o SET entries = entries + 1, last_entry_uuid = " uuid ","            \
+    " last_at = greatest(last_at + interval '1 microsecond', clock_timestamp()),"                  \
+    " unread1 = unread1 + (participant1 <> " author ")::int,"                                      \
+    " unread2 = unread2 + (participant2 <> " author ")::int, counted = counted + 1" where          \
+    " RETURNING entries, last_at, organisation, device_project_name, participant1 = " author       \
+    " AS by1, participant1, withheld1, participant2, withheld2" more "), u AS ("                   \
+    "INSERT INTO chat_unread_change SELECT CASE WHEN by1 THEN participant2 ELSE participant1 END," \
+    " coalesce(organisation, 0), CASE WHEN by1 THEN withheld2 ELSE withheld1 END,"                 \
+    " device_project_name, 1, last_at FROM c), e AS ("                                             \
+    "INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)"        \
+    " SELECT " entry " FROM c) SELECT busbar_require(" end
+
 static const struct bb_keyed add_message = {
-    {"WITH c AS ("
-     "UPDATE chat_conversation SET entries = entries + 1, last_entry_uuid = $2::uuid,"
-     " last_at = greatest(last_at + interval '1 microsecond', clock_timestamp()),"
-     " unread1 = unread1 + (participant1 <> $3::text)::int,"
-     " unread2 = unread2 + (participant2 <> $3::text)::int, counted = counted + 1"
-     " WHERE id = $1::bigint RETURNING entries, last_at, organisation, device_project_name,"
-     " participant1 = $3::text AS by1, participant1, withheld1, participant2, withheld2"
-     "), u AS ("
-     "INSERT INTO chat_unread_change SELECT CASE WHEN by1 THEN participant2 ELSE participant1 END,"
-     " coalesce(organisation, 0), CASE WHEN by1 THEN withheld2 ELSE withheld1 END,"
-     " device_project_name, 1, last_at FROM c"
-     "), e AS ("
-     "INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)"
-     " SELECT $1::bigint, c.entries, $2::uuid, $3::text, $4::text, $5::timestamptz FROM c"
-     ") SELECT busbar_require(count(*) = 1, 404, 'Conversation not found') FROM c",
+    {ADD("", " WHERE id = $1::bigint", "$2::uuid", "$3::text", "",
+         "$1::bigint, c.entries, $2::uuid, $3::text, $4::text, $5::timestamptz",
+         "count(*) = 1, 404, 'Conversation not found') FROM c"),
      BB_SQL_WRITE | BB_SQL_KEYED},
-    {"WITH k AS (SELECT * FROM " MESSAGES " k(id, uuid, username, chat_entry, created_at, i)"
-     "), c AS ("
-     "UPDATE chat_conversation o SET entries = entries + 1, last_entry_uuid = k.uuid,"
-     " last_at = greatest(last_at + interval '1 microsecond', clock_timestamp()),"
-     " unread1 = unread1 + (participant1 <> k.username)::int,"
-     " unread2 = unread2 + (participant2 <> k.username)::int, counted = counted + 1"
-     " FROM k WHERE o.id = k.id RETURNING entries, last_at, organisation, device_project_name,"
-     " participant1 = k.username AS by1, participant1, withheld1, participant2, withheld2,"
-     " k.id, k.uuid, k.username, k.chat_entry, k.created_at, k.i"
-     "), u AS ("
-     "INSERT INTO chat_unread_change SELECT CASE WHEN by1 THEN participant2 ELSE participant1 END,"
-     " coalesce(organisation, 0), CASE WHEN by1 THEN withheld2 ELSE withheld1 END,"
-     " device_project_name, 1, last_at FROM c"
-     "), e AS ("
-     "INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at)"
-     " SELECT id, entries, uuid, username, chat_entry, created_at FROM c"
-     ") SELECT busbar_require(c.i IS NOT NULL, 404, 'Conversation not found'), k.i"
-     " FROM k LEFT JOIN c ON c.i = k.i",
+    {ADD("k AS (SELECT * FROM " MESSAGES " k(id, uuid, username, chat_entry, created_at, i)), ",
+         " FROM k WHERE o.id = k.id", "k.uuid", "k.username",
+         ", k.id, k.uuid, k.username, k.chat_entry, k.created_at, k.i",
+         "id, entries, uuid, username, chat_entry, created_at",
+         "c.i IS NOT NULL, 404, 'Conversation not found'), k.i FROM k LEFT JOIN c ON c.i = k.i"),
      BB_SQL_WRITE},
 };
 
@@ -133,23 +122,39 @@ int chat_post(struct bb_request *rq)
  * connection of posts to this conversation, and so does not delay other reads.
  */
 
-/* Writes nothing if nothing is unread. */
+#define MARK(n)                                                                                    \
+    "UPDATE chat_conversation SET unread1 = CASE WHEN participant1 = $2::text THEN " n             \
+    " ELSE unread1 END, unread2 = CASE WHEN participant2 = $2::text THEN " n " ELSE unread2 END"
+
+/*
+ * mark_read writes nothing if nothing is unread. mark_unread counts the messages from place $3 on;
+ * `lock` locks the row before, so that every message committed until then is counted.
+ */
 static const struct bb_sql mark_read = {
-    "UPDATE chat_conversation SET"
-    " unread1 = CASE WHEN participant1 = $2::text THEN 0 ELSE unread1 END,"
-    " unread2 = CASE WHEN participant2 = $2::text THEN 0 ELSE unread2 END"
-    " WHERE id = $1::bigint AND ((participant1 = $2::text AND unread1 > 0)"
-    " OR (participant2 = $2::text AND unread2 > 0))",
-    BB_SQL_WRITE,
-};
+    MARK("0") " WHERE id = $1::bigint AND ((participant1 = $2::text AND unread1 > 0)"
+              " OR (participant2 = $2::text AND unread2 > 0))",
+    BB_SQL_WRITE};
+static const struct bb_sql lock = {
+    "SELECT busbar_require((SELECT entries FROM chat_conversation WHERE id = $1::bigint FOR UPDATE)"
+    " >= $2::bigint, 404, 'Message not found')",
+    BB_SQL_WRITE};
+static const struct bb_sql mark_unread = {
+    MARK("n") " FROM (SELECT count(*)::int AS n FROM chat_entry WHERE conversation_id = $1::bigint"
+              " AND seq >= $3::bigint AND username <> $2::text) e WHERE id = $1::bigint",
+    BB_SQL_WRITE};
 
 int chat_read(struct bb_request *rq)
 {
     const struct chat_facts *facts = post_find(rq, "email", false);
-    struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
+    int64_t before = bb_given_int(rq, "before", 0);
 
-    if (!unit ||
-        bb_add(rq, unit, &mark_read, BB_ARGS(bb_i(facts->id), bb_t(bb_text(rq, "email")))) < 0)
+    if (before)
+        chat_restore(rq, facts->id, before, INT64_MAX);
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
+    struct bb_value values[] = {bb_i(facts->id), bb_t(bb_text(rq, "email")), bb_i(before)};
+
+    if (!unit || (before && bb_add(rq, unit, &lock, BB_ARGS(bb_i(facts->id), bb_i(before))) < 0) ||
+        bb_add(rq, unit, before ? &mark_unread : &mark_read, values, before ? 3 : 2) < 0)
         return bb_failed(rq);
     return chat_commit(rq, unit, 200, json_pack("{s:b}", "success", 1));
 }

@@ -16,17 +16,14 @@
 #define NAMES "1000"
 
 /* The caller's own count. bench/sql/unread_count.sql has the same text. */
+#define COUNT_OWN(email)                                                                           \
+    "SELECT greatest(sum(messages), 0)::bigint FROM ("                                             \
+    "SELECT messages FROM chat_unread WHERE email = " email " AND NOT withheld"                    \
+    " UNION ALL SELECT messages FROM chat_unread_change WHERE email = " email " AND NOT withheld"  \
+    ") u"
 static const struct bb_keyed count_own = {
-    {"SELECT greatest(sum(messages), 0)::bigint FROM ("
-     "SELECT messages FROM chat_unread WHERE email = $1::text AND NOT withheld"
-     " UNION ALL SELECT messages FROM chat_unread_change WHERE email = $1::text AND NOT withheld"
-     ") u",
-     BB_SQL_KEYED},
-    {"SELECT (SELECT greatest(sum(messages), 0)::bigint FROM ("
-     "SELECT messages FROM chat_unread WHERE email = k.email AND NOT withheld"
-     " UNION ALL SELECT messages FROM chat_unread_change WHERE email = k.email AND NOT withheld"
-     ") u), k.i FROM " BB_KEYS_1("text") " k(email, i)",
-     0},
+    {COUNT_OWN("$1::text"), BB_SQL_KEYED},
+    {"SELECT (" COUNT_OWN("k.email") "), k.i FROM " BB_KEYS_1("text") " k(email, i)", 0},
 };
 
 /*

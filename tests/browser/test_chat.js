@@ -116,6 +116,32 @@ scene('chat: the state of an own message and the unread counts of conversations 
   await own('Both are').getByText('Read', { exact: true }).waitFor()
 })
 
+scene('chat: messages are marked as unread from one on, in every tab', async ({ page }) => {
+  const rob = await member('Rob')
+  const { conversation } = await converse(admin, rob, 'The first of three', 'Pier 9')
+  await say(admin, conversation.id, 'The second of three')
+  await say(admin, conversation.id, 'The third of three')
+  const other = await page.context().newPage()
+
+  await enter(page, rob, `#/chat/${conversation.id}`)
+  await chain(page).getByText('The third of three').waitFor()
+  while (await unreadOf(rob) > 0) await new Promise((resolve) => setTimeout(resolve, 50))
+  await other.goto(page.url().replace(/#.*/, '#/chat')) // the browser is logged in
+  await other.getByRole('link', { name: /Pier 9/ }).waitFor()
+  const second = chain(page).getByRole('listitem').filter({ hasText: 'The second of three' })
+  await second.hover()
+  await second.getByRole('button', { name: 'Mark unread from here' }).click()
+  await page.getByRole('link', { name: /Pier 9/ }).getByText('2 unread').waitFor()
+  await page.waitForFunction(() => /^\(2\) /.test(document.title))
+  assert.equal(await unreadOf(rob), 2)
+  await other.reload()
+  await other.getByRole('link', { name: /Pier 9/ }).getByText('2 unread').waitFor()
+  await other.close()
+  await page.getByRole('link', { name: /Pier 9/ }).click()
+  await chain(page).getByRole('listitem').filter({ hasText: 'New messages' }).getByText('The second of three').waitFor()
+  await look(page, 'chat-marked-unread')
+})
+
 scene('chat: a message that was posted elsewhere arrives with the stream', async ({ page }) => {
   const eve = await member('Eve')
   const { conversation } = await converse(eve, admin, 'Listening begins here', 'Wind 1')

@@ -321,6 +321,33 @@ TEST(names_are_shown_to_admins_and_to_others_once_the_participant_has_read)
     ask(platform, 200, "[]", "%s=given%%20name", found);
 }
 
+TEST(a_reader_marks_messages_as_unread_from_a_place_on)
+{
+    const char *reader = "again@shop.example";
+    struct talk talk = talk_start(host, platform, platform->email, reader, "Unread roof");
+    const char *read = text("PATCH /api/chat/conversations/%jd/read", (intmax_t)talk.id);
+
+    for (int i = 2; i < 6; i++) /* the fourth one is the reader's own */
+        post(&talk, platform, i == 4 ? reader : platform->email, text("entry %d", i));
+    ask(platform, 200, NULL, "%s {'email':'%s'}", read, reader);
+    ck_assert_int_eq(talk_unread(host, platform, reader), 0);
+    ask(platform, 200, "{'success':true}", "%s {'email':'%s','before':3}", read, reader);
+    ck_assert_int_eq(talk_unread(host, platform, reader), 2);
+    ask(platform, 200, "['Unread roof']", "GET /api/chat/unread-devices/%s", encoded(reader));
+    ask(platform, 200, "[{'unread1':1,'unread2':2}]", "GET /api/chat/conversations?id=%jd",
+        (intmax_t)talk.id);
+    ask(platform, 200, NULL, "%s {'email':'%s','before':5}", read, reader); /* fewer than before */
+    ck_assert_int_eq(talk_unread(host, platform, reader), 1);
+    ask(platform, 404, NULL, "%s {'email':'%s','before':6}", read, reader);
+    ask(platform, 400, NULL, "%s {'email':'%s','before':0}", read, reader);
+    ask(platform, 403, NULL, "%s {'email':'else@shop.example','before':1}", read);
+    ask(platform, 200, NULL, "%s {'email':'%s','before':1}", read, reader);
+    post(&talk, platform, platform->email, "one more");
+    ck_assert_int_eq(talk_unread(host, platform, reader), 5);
+    ask(platform, 200, NULL, "%s {'email':'%s'}", read, reader);
+    ck_assert_int_eq(talk_unread(host, platform, reader), 0);
+}
+
 TEST(all_conversations_that_a_caller_sees_are_listed_with_their_last_message)
 {
     struct talk first = talk_start(host, platform, "seen1@shop.example", ADMIN_EMAIL, "Seen roof");

@@ -7,10 +7,11 @@ import { call, session, type ApiError } from '../api/client'
 import { wait } from '../api/stream'
 import type { Conversation as Data, Entry } from '../api/types'
 import { useOrganizations } from '../organization'
+import { visit } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import { toast } from '../ui/toast'
-import { Button, Confirm, Failed, Loading } from '../ui/ui'
+import { Button, Confirm, Failed, Loading, problemOf } from '../ui/ui'
 import { useChain } from './chain'
 import { Compose } from './compose'
 import { onSent, usePending, type Sending } from './drafts'
@@ -180,6 +181,13 @@ export function Conversation ({ conversation, place, back }: {
   )
   const about = [emails, conversation.deviceProjectName, organization].filter(Boolean).join(' · ')
 
+  /* The conversation is closed, because it counts as read while it is shown. */
+  const markUnread = useCallback((before: number) => {
+    call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email, before })
+      .then(() => client.invalidateQueries({ queryKey: ['conversations'] }))
+      .then(() => visit(back), (error) => toast(problemOf(error)))
+  }, [id, me.email, client, back])
+
   useEffect(
     () =>
       onSent((conversationId, entry) => {
@@ -237,6 +245,7 @@ export function Conversation ({ conversation, place, back }: {
           earlier={readEarlier}
           unreadFrom={mine ? unreadFrom(conversation, entries, otherOf(conversation, me.email)) : Infinity}
           firstNew={firstNew}
+          unread={mine ? markUnread : undefined}
         />
       )}
       {writes ? <Compose key={id} id={id} after={last?.uuid} /> : <p className='readonly'>{t('chat.readOnly')}</p>}

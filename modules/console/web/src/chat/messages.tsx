@@ -3,7 +3,7 @@
  * length.
  */
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { ArrowDown } from 'lucide-react'
+import { ArrowDown, Mail } from 'lucide-react'
 import { memo, useEffect, useLayoutEffect, useRef, useState } from 'react'
 
 import type { Entry } from '../api/types'
@@ -22,7 +22,7 @@ const HEIGHT = 72 // of a message that was not shown yet; a short one, so that t
 
 /*
  * `author`: the name or e-mail; `before`: the message before it, if there is one; `news`: whether it is the first one
- * that the user had not read.
+ * that the user had not read; `unread` marks the messages from a place on as unread.
  */
 interface MessageProps {
   entry: Entry
@@ -32,6 +32,8 @@ interface MessageProps {
   read: boolean | null
   wanted: boolean
   news: boolean
+  place: number
+  unread: ((place: number) => unknown) | undefined
 }
 
 const isNewDay = (before: Entry | undefined, entry: Entry) =>
@@ -41,7 +43,7 @@ const isNewDay = (before: Entry | undefined, entry: Entry) =>
 const follows = (before: Entry | undefined, entry: Entry) =>
   before?.username === entry.username && Date.parse(entry.createdAt) - Date.parse(before.createdAt) < GROUP_MS
 
-const Message = memo(function Message ({ entry, author, before, own, read, wanted, news }: MessageProps) {
+const Message = memo(function Message ({ entry, author, before, own, read, wanted, news, place, unread }: MessageProps) {
   const day = isNewDay(before, entry)
   const again = !day && !news && follows(before, entry)
 
@@ -58,6 +60,10 @@ const Message = memo(function Message ({ entry, author, before, own, read, wante
           {asClock(entry.createdAt)}
         </time>
         {own && read !== null && <span className='delivery'>{read ? t('chat.read') : t('chat.sent')}</span>}
+        {!own && unread && (
+          <Button kind='quiet' icon={Mail} aria-label={t('chat.markUnread')} title={t('chat.markUnread')}
+            onClick={() => unread(place)} />
+        )}
       </div>
     </>
   )
@@ -84,6 +90,7 @@ interface Props {
   fresh: number
   ended: (end: boolean) => void
   earlier: () => unknown
+  unread: ((place: number) => unknown) | undefined
 }
 
 /*
@@ -91,10 +98,11 @@ interface Props {
  * the message that is shown first; null: the last one. `unreadFrom`: the number of messages before the first one that
  * the other participant has not read; Infinity: unknown. `firstNew`: the first message that the user had not read when
  * the conversation was opened. `pending`: a message that is being sent. `fresh`: how many of the last messages have not
- * been seen. `ended` gets whether the last message is in the window.
+ * been seen. `ended` gets whether the last message is in the window. `unread` marks messages as unread; undefined: the
+ * user does not take part.
  */
 export const Messages = memo(function Messages (props: Props) {
-  const { entries, first, place, own, authorOf, unreadFrom, firstNew, pending, fresh, ended, earlier } = props
+  const { entries, first, place, own, authorOf, unreadFrom, firstNew, pending, fresh, ended, earlier, unread } = props
   const list = useRef<HTMLDivElement>(null)
   const stays = useRef(place === null) // at the end, when the window of the messages changes its height
   const [reached, reach] = useState(place === null)
@@ -165,6 +173,8 @@ export const Messages = memo(function Messages (props: Props) {
                   read={unreadFrom === Infinity ? null : at < unreadFrom}
                   wanted={first + at === place}
                   news={entry.uuid === firstNew}
+                  place={first + at}
+                  unread={unread}
                 />
               ) : (
                 <Pending text={pending ?? ''} />
