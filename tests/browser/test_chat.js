@@ -142,6 +142,20 @@ scene('chat: messages are marked as unread from one on, in every tab', async ({ 
   await look(page, 'chat-marked-unread')
 })
 
+scene('chat: a mention is marked for the mentioned person only', async ({ page, open }) => {
+  const mia = await member('Mia')
+  const gus = await member('Gus')
+  const { conversation } = await converse(mia, gus, `Ask @${gus.email.toUpperCase()}, not @${mia.email} or x@${gus.email}.`, 'Mentioned')
+  const hers = await open()
+
+  await enter(page, gus, `#/chat/${conversation.id}`)
+  await chain(page).getByText('Ask').waitFor()
+  assert.deepEqual(await chain(page).locator('mark').allTextContents(), [`@${gus.email.toUpperCase()}`])
+  await enter(hers, mia, `#/chat/${conversation.id}`)
+  await chain(hers).getByText('Ask').waitFor()
+  assert.deepEqual(await chain(hers).locator('mark').allTextContents(), [`@${mia.email}`])
+})
+
 scene('chat: a message that was posted elsewhere arrives with the stream', async ({ page }) => {
   const eve = await member('Eve')
   const { conversation } = await converse(eve, admin, 'Listening begins here', 'Wind 1')

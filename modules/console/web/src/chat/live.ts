@@ -11,6 +11,7 @@ import type { Conversation, Entry, Own } from '../api/types'
 import { preferences } from '../preferences'
 import { to, visit } from '../router'
 import { t } from '../texts/texts'
+import { mentionOf } from './text'
 
 export type Arrival = { conversationId: number; message: Entry }
 
@@ -124,11 +125,11 @@ function inOneTab (name: string, signal: AbortSignal, run: () => void) {
 
 /*
  * If the account has chosen it, the browser notifies of each message that arrives while the page is hidden. A
- * notification has no text of the message, because other people may see the screen. A click on it opens the
- * conversation. All notifications are closed when the session ends. If the user has chosen it, each message that
- * arrives is also announced by a sound, in one tab.
+ * notification says whether the message mentions the user. It has no text of the message, because other people may see
+ * the screen. A click on it opens the conversation. All notifications are closed when the session ends. If the user has
+ * chosen it, each message that arrives is also announced by a sound, in one tab.
  */
-export function useNotifications ({ id, email }: Own, loggedIn: boolean) {
+export function useNotifications ({ id, email, firstName, lastName }: Own, loggedIn: boolean) {
   const client = useQueryClient()
   const notifies = loggedIn && preferences.notify?.includes(id) && Notification.permission === 'granted'
   const sounds = loggedIn && preferences.sound
@@ -139,7 +140,7 @@ export function useNotifications ({ id, email }: Own, loggedIn: boolean) {
     const { signal } = control
     const shown = new Map<number, Notification>() // the latest of each conversation
     let soundAt = 0 // after a break the stream sends all missed messages at once, and they have one sound
-    const heard = async ({ conversationId, message: { username } }: Arrival) => {
+    const heard = async ({ conversationId, message: { username, chatEntry } }: Arrival) => {
       if (!(document.hidden || preferences.sound) || username === email) return
       if (!(await isOwn(client, conversationId)) || signal.aborted) return
       if (preferences.sound && Date.now() >= soundAt + SOUND_MS) { // another tab may have changed the choice
@@ -147,7 +148,9 @@ export function useNotifications ({ id, email }: Own, loggedIn: boolean) {
         void playSound()
       }
       if (!notifies || !document.hidden) return
-      const one = createNotification(username, { body: t('own.newMessage'), tag: `busbar ${conversationId}` })
+      const mentioned = mentionOf({ email, firstName, lastName }).test(chatEntry)
+      const body = t(mentioned ? 'own.mentioned' : 'own.newMessage')
+      const one = createNotification(username, { body, tag: `busbar ${conversationId}` })
       if (!one) return
       shown.set(conversationId, one)
       one.onclick = () => {
@@ -164,5 +167,5 @@ export function useNotifications ({ id, email }: Own, loggedIn: boolean) {
       control.abort()
       for (const one of shown.values()) one.close()
     }
-  }, [client, id, email, notifies, sounds])
+  }, [client, id, email, firstName, lastName, notifies, sounds])
 }

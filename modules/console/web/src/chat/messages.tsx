@@ -7,10 +7,11 @@ import { ArrowDown, Mail } from 'lucide-react'
 import { memo, useEffect, useLayoutEffect, useRef, useState } from 'react'
 
 import type { Entry } from '../api/types'
+import { useMe } from '../session'
 import { t } from '../texts/texts'
 import { asClock, asDay, asUtc } from '../ui/format'
 import { Button } from '../ui/ui'
-import { formatted } from './text'
+import { formatted, mentionOf } from './text'
 
 const NEAR = 800
 const NEAR_END = 60
@@ -46,6 +47,7 @@ const follows = (before: Entry | undefined, entry: Entry) =>
 const Message = memo(function Message ({ entry, author, before, own, read, wanted, news, place, unread }: MessageProps) {
   const day = isNewDay(before, entry)
   const again = !day && !news && follows(before, entry)
+  const mention = mentionOf(useMe())
 
   return (
     <>
@@ -55,7 +57,7 @@ const Message = memo(function Message ({ entry, author, before, own, read, wante
         className={`message${own ? ' own' : ''}${again ? ' again' : ''}${wanted ? ' wanted' : ''}`}
         aria-current={wanted ? 'true' : undefined}>
         <span className={again ? 'hidden' : 'author'} title={entry.username}>{own ? t('chat.you') : author}</span>
-        <p dir='auto'>{formatted(entry.chatEntry)}</p>
+        <p dir='auto'>{formatted(entry.chatEntry, mention)}</p>
         <time dateTime={entry.createdAt} title={asUtc(entry.createdAt)}>
           {asClock(entry.createdAt)}
         </time>
@@ -73,7 +75,7 @@ const Message = memo(function Message ({ entry, author, before, own, read, wante
 const Pending = ({ text }: { text: string }) => (
   <div className='message own'>
     <span className='author'>{t('chat.you')}</span>
-    <p dir='auto'>{formatted(text)}</p>
+    <p dir='auto'>{formatted(text, mentionOf(useMe()))}</p>
     <span className='delivery'>{t('chat.sending')}</span>
   </div>
 )

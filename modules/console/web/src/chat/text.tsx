@@ -1,8 +1,23 @@
 /*
- * A message's text. Addresses of web pages are links, text between two ``` is code, found words are marked; everything
- * else stays text.
+ * A message's text. Addresses of web pages are links, text between two ``` is code, found words and mentions of the
+ * user are marked; everything else stays text.
  */
 import { Fragment, type ReactNode } from 'react'
+
+import type { Own } from '../api/types'
+
+const SPECIAL = /[.*+?^${}()|[\]\\]/g
+
+/* Finds `@` with the user's e-mail, first name or whole name, in any case. */
+export function mentionOf ({ email, firstName, lastName }: Pick<Own, 'email' | 'firstName' | 'lastName'>): RegExp {
+  const names = [email, `${firstName} ${lastName}`.trim(), firstName].filter(Boolean)
+  const any = names.map((name) => name.replace(SPECIAL, '\\$&')).join('|')
+  return new RegExp(`(?<![\\p{L}\\p{N}])(@(?:${any}))(?![\\p{L}\\p{N}])`, 'giu')
+}
+
+/* Marks every second part: what the group of the expression has found. */
+const parted = (text: string, expression: RegExp): ReactNode[] =>
+  text.split(expression).map((part, i) => i % 2 === 1 ? <mark key={i}>{part}</mark> : part)
 
 const ADDRESS = /https?:\/\/[^\s<>"'`]+/g
 const AFTER = /[.,;:!?)\]}]+$/ // punctuation of the sentence, not of the address
@@ -12,7 +27,7 @@ const isAddress = (text: string) => {
   return (protocol === 'https:' || protocol === 'http:') && host !== ''
 }
 
-function linked (text: string): ReactNode[] {
+function linked (text: string, mention: RegExp): ReactNode[] {
   const parts: ReactNode[] = []
   let from = 0
 
@@ -20,21 +35,21 @@ function linked (text: string): ReactNode[] {
     const address = found.replace(AFTER, '')
     if (!isAddress(address)) continue
     parts.push(
-      text.slice(from, index),
+      <Fragment key={`before ${index}`}>{parted(text.slice(from, index), mention)}</Fragment>,
       <a key={index} href={address} target='_blank' rel='noopener noreferrer'>
         {address}
       </a>
     )
     from = index + address.length
   }
-  return [...parts, text.slice(from)]
+  return [...parts, <Fragment key='rest'>{parted(text.slice(from), mention)}</Fragment>]
 }
 
 const CODE = /\n?```(?:[\w+-]*\n)?([^]+?)\n?```\n?/ // its first line may name the language
 
-export const formatted = (text: string): ReactNode[] =>
+export const formatted = (text: string, mention: RegExp): ReactNode[] =>
   text.split(CODE).map((part, i) =>
-    i % 2 === 1 ? <code key={i}>{part}</code> : <Fragment key={i}>{linked(part)}</Fragment>)
+    i % 2 === 1 ? <code key={i}>{part}</code> : <Fragment key={i}>{linked(part, mention)}</Fragment>)
 
 const SEPARATORS = /[\0-/:-@[-`{-\x7f]+/ // everything in ASCII but letters and digits, as in the search of the host
 const UNSPACED = 0x0e00 // from here on most scripts are written without spaces
@@ -44,6 +59,5 @@ export function marked (text: string, search: string): ReactNode[] {
   const words = search.split(SEPARATORS).filter(Boolean).sort((a, b) => b.length - a.length)
   if (words.length === 0) return [text]
   const forms = words.map((word) => word.codePointAt(0)! < UNSPACED ? `(?<![\\p{L}\\p{N}])${word}` : word)
-  return text.split(new RegExp(`(${forms.join('|')})`, 'giu'))
-    .map((part, i) => i % 2 === 1 ? <mark key={i}>{part}</mark> : part)
+  return parted(text, new RegExp(`(${forms.join('|')})`, 'giu'))
 }

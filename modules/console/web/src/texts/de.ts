@@ -23,7 +23,7 @@ export const de: Record<Key, string> = {
   'own.asSystem': 'Wie das System', 'own.light': 'Hell', 'own.dark': 'Dunkel', 'own.zone': 'Wie der Browser ({zone})',
   'own.utc': 'UTC', 'own.enter': 'Nachrichten', 'own.enterSends': 'Eingabe sendet', 'own.enterBreaks': 'Strg+Eingabe sendet',
   'own.notify': 'Nachrichten melden, solange diese Seite nicht zu sehen ist', 'own.notifyRefused': 'Der Browser blockiert Mitteilungen dieser Seite. Erlauben Sie sie in den Einstellungen des Browsers.',
-  'own.notifyUnsupported': 'Dieser Browser unterstützt keine Mitteilungen von Seiten.', 'own.newMessage': 'Neue Nachricht',
+  'own.notifyUnsupported': 'Dieser Browser unterstützt keine Mitteilungen von Seiten.', 'own.newMessage': 'Neue Nachricht', 'own.mentioned': 'Neue Nachricht, die Sie erwähnt',
   'own.password': 'Passwort ändern', 'own.current': 'Aktuelles Passwort', 'own.new': 'Neues Passwort (mindestens 8 Zeichen)', 'own.again': 'Neues Passwort wiederholen', 'own.differ': 'Die beiden neuen Passwörter unterscheiden sich.',
   'own.done': 'Das Passwort ist geändert. Ihre anderen Sitzungen sind beendet.', 'own.wrong': 'Das aktuelle Passwort ist falsch.', 'own.language': 'Sprache',
   'login.title': 'Anmelden', 'login.again': 'Ihre Sitzung ist zu Ende. Melden Sie sich erneut an: Ihr Text ist noch da.',

@@ -25,7 +25,7 @@ export const en = {
   'own.asSystem': 'As the system', 'own.light': 'Light', 'own.dark': 'Dark', 'own.zone': 'As the browser ({zone})',
   'own.utc': 'UTC', 'own.enter': 'Messages', 'own.enterSends': 'Enter sends', 'own.enterBreaks': 'Ctrl+Enter sends',
   'own.notify': 'Notify me of messages while this page is hidden', 'own.notifyRefused': 'The browser blocks notifications from this page. Allow them in the browser\'s settings.',
-  'own.notifyUnsupported': 'This browser does not support notifications from pages.', 'own.newMessage': 'New message',
+  'own.notifyUnsupported': 'This browser does not support notifications from pages.', 'own.newMessage': 'New message', 'own.mentioned': 'New message that mentions you',
   'own.password': 'Change the password', 'own.current': 'Current password', 'own.new': 'New password (8 characters or more)', 'own.again': 'New password again', 'own.differ': 'The two new passwords differ.',
   'own.done': 'The password is changed. Your other sessions have ended.', 'own.wrong': 'The current password is wrong.', 'own.language': 'Language',
   'login.title': 'Log in', 'login.again': 'Your session has ended. Log in again: what you were writing is still there.',
