@@ -105,14 +105,17 @@ static const struct bb_sql enqueue_any = {
     0,
 };
 
-/* Enqueues several events. $3 no e-mails, $4 JSON: {id, body, key} of each event, $5 traceparent */
+/*
+ * Enqueues several events. $3 no e-mails, $4 JSON: {id, body, key} of each event, $5 traceparent.
+ * The type json keeps the text of a body.
+ */
 static const struct bb_sql enqueue_all = {
     "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path, h.ordering" MATCHING ")"
     " INSERT INTO webhook_delivery (id, webhook, event, event_id, body, traceparent, sequence)"
     " SELECT " DELIVERY_ID ", h.id, $1::text, h.event_id, h.body, $5::text, o.sequence"
-    " FROM (SELECT h.id, h.ordering, e.id AS event_id, e.body, e.key FROM ROWS FROM"
-    " (json_to_recordset($4::json) AS (id uuid, body text, key text)) WITH ORDINALITY"
-    " AS e (id, body, key, n) JOIN h ON " WEBHOOK_FILTERED("webhook_payload(e.body)")
+    " FROM (SELECT h.id, h.ordering, e.id AS event_id, e.body::text, e.key FROM ROWS FROM"
+    " (json_to_recordset($4::json) AS (id uuid, body json, key text)) WITH ORDINALITY"
+    " AS e (id, body, key, n) JOIN h ON " WEBHOOK_FILTERED("webhook_payload(e.body::text)")
     " ORDER BY e.n, h.id OFFSET 0) h" ORDERED("h.key") " RETURNING webhook, id, event_id, sequence",
     0,
 };
@@ -212,18 +215,26 @@ static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!gathered->count)
         return 0;
     struct gathered *all = bb_alloc(rq, sizeof(*all));
-    json_t *list = bb_hold(rq, json_array());
+    const char *keys[MOST];
+    size_t room = sizeof("[]");
 
     *all = *gathered;
     gathered->count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        keys[i] = all->keys[i] ? bb_json(rq, bb_hold(rq, json_string(all->keys[i])), NULL) : "null";
+        room += strlen(all->events[i].id) + strlen(keys[i]) + all->events[i].length +
+                sizeof(",{'id':'','key':,'body':}");
+    }
+    char *list = bb_alloc(rq, room), *end = list;
+
     for (size_t i = 0; i < all->count; i++)
-        bb_push(rq, list,
-                json_pack("{s:s, s:s, s:s?}", "id", all->events[i].id, "body", all->events[i].body,
-                          "key", all->keys[i]));
+        end += sprintf(end, "%c{\"id\":\"%s\",\"key\":%s,\"body\":%s}", i ? ',' : '[',
+                       all->events[i].id, keys[i], all->events[i].body);
+    *end = ']';
     all->index = bb_add(rq, tx, &enqueue_all,
                         BB_ARGS(bb_t(all->events[0].name),
                                 all->organization ? bb_i(all->organization) : bb_null(), bb_t(""),
-                                bb_t(bb_json(rq, list, NULL)), bb_t(all->events[0].trace)));
+                                bb_t(list), bb_t(all->events[0].trace)));
     all->organization = -1; /* the third column of its rows is the event's id */
     return enqueue_after(rq, tx, all);
 }
