@@ -217,10 +217,11 @@ static bool json_out_one_below(uint64_t word, unsigned char limit)
     return (word - limit * EACH) & ~word & 0x80 * EACH;
 }
 
-/* Copies runs of bytes that need no escape. */
-static int json_out_put_string(struct sink *sink, const char *text, size_t length)
+/* Writes `before`, the string without its quotes, and `after`, which have the quotes. */
+static int json_out_put_string(struct sink *sink, const char *before, const char *text,
+                               size_t length, const char *after)
 {
-    if (!text_utf8(text, length) || json_out_put(sink, "\"", 1))
+    if (!text_utf8(text, length) || json_out_put(sink, before, strlen(before)))
         return -1;
     for (;;) {
         /* Bytes that need no escape are copied together. Checks eight at a time. */
@@ -242,7 +243,7 @@ static int json_out_put_string(struct sink *sink, const char *text, size_t lengt
         if (json_out_put(sink, text, run))
             return -1;
         if (run == length)
-            return json_out_put(sink, "\"", 1);
+            return json_out_put(sink, after, strlen(after));
         if (json_out_put_escape(sink, (unsigned char)text[run]))
             return -1;
         text += run + 1;
@@ -335,14 +336,13 @@ static int json_out_put_value(struct sink *sink, const json_t *value, int levels
         return -1;
     switch (json_typeof(value)) {
     case JSON_OBJECT:
-        before = "{";
+        before = "{\"";
         for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at)) {
-            if (json_out_put(sink, before, 1) ||
-                json_out_put_string(sink, json_object_iter_key(at), json_object_iter_key_len(at)) ||
-                json_out_put(sink, ":", 1) ||
+            if (json_out_put_string(sink, before, json_object_iter_key(at),
+                                    json_object_iter_key_len(at), "\":") ||
                 json_out_put_value(sink, json_object_iter_value(at), levels - 1))
                 return -1;
-            before = ",";
+            before = ",\"";
         }
         return *before == '{' ? json_out_put(sink, "{}", 2) : json_out_put(sink, "}", 1);
     case JSON_ARRAY:
@@ -354,7 +354,8 @@ static int json_out_put_value(struct sink *sink, const json_t *value, int levels
         }
         return *before == '[' ? json_out_put(sink, "[]", 2) : json_out_put(sink, "]", 1);
     case JSON_STRING:
-        return json_out_put_string(sink, json_string_value(value), json_string_length(value));
+        return json_out_put_string(sink, "\"", json_string_value(value), json_string_length(value),
+                                   "\"");
     case JSON_INTEGER:
         return json_out_put(sink, text, text_integer(json_integer_value(value), text));
     case JSON_REAL:

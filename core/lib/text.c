@@ -354,8 +354,8 @@ const char *unicode_single_spaces(const char *text, struct arena *arena)
         bool space = code < 0x80 ? code == ' ' : utf8proc_category(code) == UTF8PROC_CATEGORY_ZS;
 
         if (!space) {
-            memmove(out, text, size);
-            out += size;
+            for (size_t i = 0; i < size; i++)
+                *out++ = text[i];
         } else if (out == single || out[-1] != ' ')
             *out++ = ' ';
     }

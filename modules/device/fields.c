@@ -83,36 +83,38 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
 
 /* ---- values: each function returns the normalized text, or sets *problem ---- */
 
+/* Returns the length of the blank at `at`, 0: there is none. The host counts the same as blanks. */
+static size_t fields_blank_at(const char *at)
+{
+    utf8proc_int32_t code;
+
+    if (*at > ' ' && *at < 0x7f) /* fast path */
+        return 0;
+    utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
+    utf8proc_category_t category = size > 0 ? utf8proc_category(code) : UTF8PROC_CATEGORY_CN;
+    bool blank = category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+                 category == UTF8PROC_CATEGORY_ZP ||
+                 (size > 0 && ((code >= '\t' && code <= '\r') || code == 0x85 || code == 0xfeff));
+
+    return blank ? (size_t)size : 0;
+}
+
 char *device_trimmed(struct bb_request *rq, const char *text)
 {
-    const char *first = NULL, *end = text;
-    utf8proc_int32_t code;
-    utf8proc_ssize_t size;
+    for (size_t size; (size = fields_blank_at(text)) > 0;)
+        text += size;
+    size_t length = strlen(text), last = length;
 
-    for (const char *at = text; *at; at += size) {
-        bool plain = *at > ' ' && *at < 0x7f; /* fast path */
-
-        size = plain ? 1 : utf8proc_iterate((const utf8proc_uint8_t *)at, -1, &code);
-        utf8proc_category_t category =
-            !plain && size > 0 ? utf8proc_category(code) : UTF8PROC_CATEGORY_CN;
-
-        /* what the host (BB_NOT_BLANK) counts as blank */
-        if (category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
-            category == UTF8PROC_CATEGORY_ZP ||
-            (!plain && size > 0 &&
-             ((code >= '\t' && code <= '\r') || code == 0x85 || code == 0xfeff)))
+    while (last > 0) {
+        while (last > 0 && ((unsigned char)text[--last] & 0xc0) == 0x80) /* inside a character */
             continue;
-        if (size <= 0)
-            size = 1;
-        first = first ? first : at;
-        end = at + size;
+        if (last + fields_blank_at(text + last) < length)
+            break;
+        length = last;
     }
-    size_t length = first ? (size_t)(end - first) : 0;
     char *trimmed = bb_alloc(rq, length + 1);
 
-    if (first)
-        memcpy(trimmed, first, length);
-    return trimmed;
+    return memcpy(trimmed, text, length);
 }
 
 /* Formats a JSON number as a decimal without an exponent. */
@@ -258,15 +260,17 @@ static const char *fields_value(struct bb_request *rq, enum device_field field, 
     const char *text = json_string_value(value);
     const char *codes[2];
     char *code;
+    int country;
 
     switch (field) {
     case DEVICE_EXTERNAL_ID:
         return fields_external_id(rq, value, problem);
     case DEVICE_COUNTRY_CODE:
         code = device_trimmed(rq, text);
-        if (country_find(code) < 0 && device_country_codes(rq, code, codes))
+        country = country_find(code);
+        if (country < 0 && device_country_codes(rq, code, codes))
             return codes[0];
-        if (country_find(code) < 0)
+        if (country < 0)
             *problem = "must be a country: its ISO 3166-1 code of two or three letters, such as DE "
                        "or DEU, or its English name, such as Germany";
         for (char *at = code; *at; at++)
@@ -358,7 +362,7 @@ static void fields_read_attributes(struct bb_request *rq, json_t *object, const 
     size_t length = 0;
 
     json_object_foreach (object, name, value) {
-        if (is_attribute(name))
+        if (!json_object_get(checked, name) && is_attribute(name))
             bb_set(rq, others, name, json_incref(value));
     }
     json_object_foreach_safe(others, next, name, value)

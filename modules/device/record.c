@@ -80,7 +80,7 @@ json_t *device_stored_json(struct bb_request *rq, const char *const *text, const
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
         if (text[field] || (cleared && cleared[field]))
             bb_set(rq, object, columns[field],
-                   text[field] ? json_string(text[field]) : json_null());
+                   text[field] ? json_string_nocheck(text[field]) : json_null());
     return object;
 }
 
