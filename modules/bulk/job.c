@@ -53,9 +53,10 @@ int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const c
         "SELECT " BULK_JOB BULK_JOB_HEADER " FROM bulk_job j WHERE " MINE, 0};
     const struct bb_rows *rows = bb_query(rq, &find, BB_ARGS(MINE_ARGS(who, id)));
 
-    if (rows && bb_count(rq, rows))
-        *job = bulk_job_of(rq, rows, 0, true);
-    return rows ? bb_count(rq, rows) > 0 : -1;
+    if (!rows || !bb_count(rq, rows))
+        return rows ? 0 : -1;
+    *job = bulk_job_of(rq, rows, 0, true);
+    return 1;
 }
 
 struct bulk_job bulk_job_find(struct bb_request *rq)
