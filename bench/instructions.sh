@@ -25,52 +25,80 @@ control() {
         die "callgrind_control failed: $(tail -3 "$work/output")"
 }
 
-# count KIND CONNECTIONS: notes the instructions per request of all threads and libraries of the host. Keeps
-# callgrind's file in build/callgrind, so that callgrind_annotate can list the functions.
+# count KIND CONNECTIONS: notes the instructions per request.
 count() {
+    ask "$1" "$counted_requests" "$2" # warm-up: sessions, plans and settings are made only once
+    counted "$1" "$2" "$counted_requests" ask "$1" "$counted_requests" "$2"
+}
+
+# counted KIND CONNECTIONS COUNT COMMAND…: notes the instructions of all threads and libraries of the host while the
+# command runs, divided by COUNT. Keeps callgrind's file in build/callgrind for callgrind_annotate.
+counted() {
     local total
 
-    ask "$1" "$counted_requests" "$2" # warm-up: sessions, plans and settings are made only once
     control -z
     control -i on
-    ask "$1" "$counted_requests" "$2"
+    "${@:4}"
     control -i off
     control -d
     total=$(sed -n 's/^\(totals\|summary\): //p' "$work/callgrind".* | tail -1)
     mkdir -p "$top/build/callgrind"
     mv "$work/callgrind".* "$top/build/callgrind/$1-$2"
     [ "${total:-0}" -gt 0 ] || die "callgrind counted nothing"
-    note_value 1 "$1" "$2" $((total / counted_requests)) "instructions a request on $2 connections"
+    note_value 1 "$1" "$2" $((total / $3)) "instructions each, on $2 connections"
+}
+
+# Rows of bulk uploads, on a new host that also has the modules of devices, readings and webhooks.
+count_bulk() {
+    bulk_rows=4000
+    write_bulk_conf
+    write_bulk_files
+    end_child "$host_pid" 30 || true
+    migrate_database
+    step "$program" --config "$conf" user add --role OrganizationAdmin --email bulk@bench.test \
+        --organization Bench >&2 || die "the account could not be made"
+    start_counted
+    log_in bulk bulk
+    send_file Devices devices # warm-up
+    empty_bulk
+    counted "check a device" 1 "$bulk_rows" send_file Devices devices
+    counted "store a device" 1 "$bulk_rows" store_file
+    empty_bulk plants
+    send_file Reads mixed
+    counted "store a reading" 1 "$bulk_rows" store_file
 }
 
 instructions_report() {
     cat <<END
 ## Instructions
 
-Measured by \`bench/run instructions\`: instructions of the host's process per request, the average of $counted_requests
-requests, counted by callgrind on x86-64. Other work on the machine does not change these figures.
+Measured by \`bench/run instructions\`: instructions of the host's process per request or row, the average of
+$counted_requests requests or 4000 rows, counted by callgrind on x86-64. Other work on the machine does not change
+these figures.
 
 | request | connections | instructions |
 |---|---|---|
 END
-    awk -F '\t' '{ printf "| %s | %s | %d |\n", $2 == "post" ? "a post" : "an unread count", $3, $4 }' "$work/results"
+    awk -F '\t' '
+        BEGIN { names["post"] = "a post"; names["unread_count"] = "an unread count" }
+        { printf "| %s | %s | %d |\n", $2 in names ? names[$2] : "a row of a bulk upload: " $2, $3, $4 }' "$work/results"
     echo
 }
 
 instructions_bench() {
     local kind
 
-    need_packages valgrind
+    need_packages valgrind curl
     build_host
     conf=$top/bench/conf.yaml
     open_stage
     seed_accounts
-    unset BUSBAR_PASSWORD
     sql_file postgres busbar seed -v entries=10000
     start_counted
     for kind in unread_count post; do
         count "$kind" 1
         count "$kind" 16
     done
+    count_bulk
     finish instructions instructions-notes.md
 }
