@@ -204,7 +204,10 @@ void __wrap__ck_assert_failed(const char *file, int line, const char *assertion,
     va_list values;
 
     va_start(values, format);
-    vsnprintf(message, sizeof message, format ? format : assertion, values);
+    if (format)
+        vsnprintf(message, sizeof message, format, values);
+    else
+        snprintf(message, sizeof message, "%s", assertion);
     va_end(values);
     if (running.failed && running.process == getpid()) {
         fprintf(running.failed, "Failed outside the tests of suite %s:\n%s:%d: %s\n", running.name,

@@ -95,17 +95,18 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 
 /*
  * $1 devices, $2 and $3 starts and ends; the periods of a device follow each other. Returns the
- * first stored reading that each period overlaps. Devices without later readings, which most have,
- * need no search.
+ * first stored reading that each period overlaps. Most devices have no reading that ends after the
+ * earliest start, so they need no search.
  */
 static const struct bb_sql overlaps = {
     "SELECT p.before + o.number, o.type, " BB_SQL_MS("o.start_at") ", " BB_SQL_MS("o.end_at")
-    ", o.wh FROM (SELECT device, min(number) - 1 AS before, array_agg(first ORDER BY number) AS firsts,"
+    ", o.wh FROM (SELECT device, min(number) - 1 AS before, min(first) AS earliest,"
+    " array_agg(first ORDER BY number) AS firsts,"
     " array_agg(last ORDER BY number) AS lasts FROM unnest($1::bigint[], $2::bigint[], $3::bigint[])"
     " WITH ORDINALITY AS u (device, first, last, number) GROUP BY device) p"
     " CROSS JOIN LATERAL reading_overlapping(p.device, p.firsts, p.lasts) o"
     " WHERE (SELECT max(d.latest_end) FROM reading_device d WHERE d.device = p.device)"
-    " > reading_time(p.firsts[1])",
+    " > reading_time(p.earliest)",
     0};
 enum column { NUMBER, TYPE, START, END, WH };
 

@@ -203,6 +203,21 @@ TEST(rows_find_devices_by_every_key_that_requests_accept)
     ask(m, 409, twins, "GET " READS "SN-T");
 }
 
+/* The row that ends last begins before the stored reading ends, and is in the file first. */
+TEST(a_row_that_overlaps_a_stored_reading_does_not_refuse_others)
+{
+    plant(m, "wide");
+    bulk_ended(bulk_store(m, upload_reads(m, HEAD "wide,Delta,2025-03-01T07:00:00Z,"
+                                                  "2025-03-01T08:00:00Z,1,kWh,\n")),
+               1, 0);
+    const char *id =
+        upload_reads(m, HEAD "wide,Delta,2025-03-01T05:00:00Z,2025-03-01T12:00:00Z,1,kWh,\n"
+                             "wide,Delta,2025-03-01T10:00:00Z,2025-03-01T11:00:00Z,1,kWh,\n");
+
+    bulk_rows(bulk_log_of(m, id, "status=failed"), "1 wide failed value: overlaps the stored*\n");
+    bulk_ended(bulk_store(m, id), 1, 1);
+}
+
 /* A row conflicts with one in another part of the file; the check compares the periods that rows
  * claim. */
 TEST(overlapping_rows_far_apart_are_found_by_the_check)

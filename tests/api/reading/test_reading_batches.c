@@ -179,6 +179,21 @@ TEST(ceiling_and_overlap_errors_are_in_one_conflict)
     ck_assert_int_eq(stored(key), 3);
 }
 
+/* Stored in the order of the types: the first period of the statement is not the earliest. */
+TEST(an_overlap_before_a_later_reading_of_the_other_type_is_named)
+{
+    const char *key = plant("types");
+
+    post_reading(key, read_of("@20", "@19", 5, ",'type':'History'"), 201, NULL);
+    post_reading(key,
+                 "{'reads':[{'type':'Delta','startDate':'@19','endDate':'@18','value':5},"
+                 "{'type':'History','startDate':'@20+5','endDate':'@20+6','value':1}]}",
+                 409,
+                 "{'message':'Conflict*','errors':[{'field':'reads[1]',"
+                 "'problem':'*overlaps the stored History reading of 5 Wh*'}]}");
+    ck_assert_int_eq(stored(key), 1);
+}
+
 TEST(a_batch_is_stored_completely_or_not_and_every_error_is_reported)
 {
     const char *key = plant("batch"), *reads = "", *errors = "";
