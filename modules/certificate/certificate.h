@@ -67,14 +67,14 @@ extern const struct bb_field certificate_gap_fields[2];
     "e.id, " BB_SQL_MS("e.start_at") ", " BB_SQL_MS("e.end_at") ", e.wh, e.status, d.uuid,"        \
     " d.external_id, d.serial_number, e.device, nullif(e.group_id, 0), c.uid, d.timezone,"         \
     " CASE WHEN e.group_id <> 0 THEN " BB_SQL_MS("e.start_at") " END,"                             \
-    " CASE WHEN e.group_id <> 0 THEN " BB_SQL_MS("e.end_at") " END, e.organisation,"               \
+    " CASE WHEN e.group_id <> 0 THEN " BB_SQL_MS("e.end_at") " END,"                               \
     " c.uid, nullif(e.group_id, 0), e.organisation, " BB_SQL_MS("c.start_at") ", "                 \
     BB_SQL_MS("c.end_at") ", c.issued_wh, d.site_name, "                                           \
     BB_SQL_MS("e.start_at") " || '-' || e.id"
 
 /* clang-format on */
 
-enum { CERTIFICATE_ENTRY_FIELDS = 15, CERTIFICATE_FIELDS = 6 /* without the entries */ };
+enum { CERTIFICATE_ENTRY_FIELDS = 14, CERTIFICATE_FIELDS = 6 /* without the entries */ };
 enum certificate_column {
     CERTIFICATE_ID,
     CERTIFICATE_START,

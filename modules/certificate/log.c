@@ -414,7 +414,7 @@ static void log_cell(struct bb_request *rq, struct csv *csv, const struct bb_row
 
 static int log_export(struct bb_request *rq, struct csv *csv, void *state)
 {
-    enum { ORGANIZATION = 2 }; /* the first field of the certificate after siteName */
+    enum { ORGANIZATION = 2 }; /* the first field of the certificate that the entry lacks */
     struct filter *filter = state;
     const struct bb_rows *rows = log_fetch(rq, filter, EXPORT_PAGE);
     size_t count = bb_count(rq, rows);
@@ -422,7 +422,7 @@ static int log_export(struct bb_request *rq, struct csv *csv, void *state)
     if (!count)
         return 0;
     for (size_t row = 0; row < count; row++) {
-        for (size_t i = 0; i < CERTIFICATE_ENTRY_FIELDS - 1; i++) /* without the organization */
+        for (size_t i = 0; i < CERTIFICATE_ENTRY_FIELDS; i++)
             log_cell(rq, csv, rows, row, i, certificate_entry_fields[i].type);
         csv_text(csv, bb_cell(rq, rows, row, CERTIFICATE_SITE));
         for (size_t i = ORGANIZATION; i < CERTIFICATE_FIELDS; i++)

@@ -240,7 +240,6 @@ const struct bb_field certificate_entry_fields[] = {
      .help = "Start of the issuance cycle; null for History."},
     {.name = "ongoing_end_date", .type = BB_TIME, .flags = NULLABLE, .example = NEXT_DAY,
      .help = "End of the issuance cycle; null for History."},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},
 };
 static const struct bb_field total[] = {
     {.name = "month", .type = BB_TIME, .help = "Only when summed by month: its start.",

@@ -14,7 +14,7 @@
 #define ENTRY_KEYS                                                                                 \
     "id certificate_issuance_start certificate_issuance_end readvalue_watthour status externalId " \
     "developerId serialNumber deviceId groupId certificateTransactionUID timezone "                \
-    "ongoing_start_date ongoing_end_date organizationId"
+    "ongoing_start_date ongoing_end_date"
 
 /* Call it in a suite's set-up. */
 void certificates_open(const char *name);

@@ -1744,7 +1744,6 @@ export interface components {
             timezone: string | null;
             ongoing_start_date: string | null;
             ongoing_end_date: string | null;
-            organizationId: number;
             warnings?: components["schemas"]["Warnings"];
             warningDetails?: components["schemas"]["WarningDetails"];
         };

@@ -4,7 +4,6 @@ import { useState } from 'react'
 import { query } from '../api/client'
 import type { Certificate } from '../api/types'
 import { useGroups } from '../groups/data'
-import { useOrganizations } from '../organization'
 import { to } from '../router'
 import { isOne, useMe } from '../session'
 import { named, t } from '../texts/texts'
@@ -67,8 +66,8 @@ function isCut (entries: Certificate[], last: Certificate | undefined, ofDevice:
 }
 
 /* `cut`: more entries may be on the next page. */
-function Rows ({ entries, group, organization, ofOne, parts, cut }: {
-  entries: Certificate[], group: string | null, organization: string | null, ofOne: boolean, parts: boolean, cut: boolean
+function Rows ({ entries, group, ofOne, parts, cut }: {
+  entries: Certificate[], group: string | null, ofOne: boolean, parts: boolean, cut: boolean
 }) {
   const [open, setOpen] = useState(false)
   const [first] = entries as [Certificate]
@@ -87,7 +86,6 @@ function Rows ({ entries, group, organization, ofOne, parts, cut }: {
             {group !== null && <><br /><small>{group}</small></>}
           </td>
         )}
-        {organization !== null && <td className='wide'>{organization}</td>}
         <td className='number'>
           {asEnergy(sumOf(entries))}
           {cut && <><br /><small>{t('certs.cut')}</small></>}
@@ -110,7 +108,6 @@ function Rows ({ entries, group, organization, ofOne, parts, cut }: {
             <Period start={entry.certificate_issuance_start} end={entry.certificate_issuance_end} />
           </td>
           {!ofOne && <td className='wide' data-label={t('certs.device')}><Whose entry={entry} /></td>}
-          {organization !== null && <td />}
           <td className='number' data-label={t('certs.energy')}>{asEnergy(entry.readvalue_watthour)}</td>
           <td colSpan={3}>{noteOf(entry, end)}</td>
         </tr>
@@ -127,13 +124,11 @@ export function Entries ({ list, all, ofOne = false, ofDevice = ofOne, filtered 
   ofOne?: boolean, ofDevice?: boolean, filtered?: boolean
 }) {
   const { nameOf } = useGroups()
-  const organizations = useOrganizations()
-  const several = organizations.several && !ofOne
   const found = byCertificate(all)
   const parts = found.some(({ length }) => length > 1)
   const head = [
-    t('certs.period'), ...(ofOne ? [] : [t('certs.device')]), ...(several ? [t('accounts.organization')] : []),
-    { text: t('certs.energy'), number: true }, t('certs.status'), t('certs.id'), ...(parts ? [t('certs.parts')] : [])
+    t('certs.period'), ...(ofOne ? [] : [t('certs.device')]), { text: t('certs.energy'), number: true },
+    t('certs.status'), t('certs.id'), ...(parts ? [t('certs.parts')] : [])
   ]
 
   if (list.isPending) return <Loading />
@@ -145,7 +140,6 @@ export function Entries ({ list, all, ofOne = false, ofDevice = ofOne, filtered 
         <Table label={t('certs.title')} head={head} busy={list.isPlaceholderData}>
           {found.map((entries) => (
             <Rows key={`${entries[0]!.certificateTransactionUID} ${entries[0]!.status}`} entries={entries} ofOne={ofOne}
-              organization={several ? organizations.nameOf(entries[0]!.organizationId) : null}
               parts={parts} cut={list.hasNextPage && isCut(entries, all.at(-1), ofDevice)}
               group={entries[0]!.groupId === null ? null : nameOf(entries[0]!.groupId)} />
           ))}
