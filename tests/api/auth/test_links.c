@@ -345,7 +345,7 @@ TEST(an_approved_person_gets_a_mail_in_the_language_of_the_registration)
 
         ck_assert_str_eq(mail_header(mail, "Subject"), rows[i].subject);
         ck_assert_ptr_nonnull(strstr(mail_body(mail), rows[i].greeting));
-        ck_assert_ptr_nonnull(strstr(mail_body(mail), "\n    https://busbar.example/\n"));
+        ck_assert_ptr_nonnull(strstr(mail_body(mail), "\nhttps://busbar.example/\n"));
         EACH_TEXT (status, "Suspended", "Active", "Deleted")
             ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'%s'}", id, status);
         requests_are_done();
