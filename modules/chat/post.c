@@ -127,8 +127,9 @@ int chat_post(struct bb_request *rq)
     " ELSE unread1 END, unread2 = CASE WHEN participant2 = $2::text THEN " n " ELSE unread2 END"
 
 /*
- * mark_read writes nothing if nothing is unread. mark_unread counts the messages from place $3 on;
- * `lock` locks the row before, so that every message committed until then is counted.
+ * mark_read writes nothing if nothing is unread. mark_unread counts the messages from place $3 on,
+ * which must all be in the table; `lock` locks the row before, so that every message committed
+ * until then is counted, and limits the number.
  */
 static const struct bb_sql mark_read = {
     MARK("0") " WHERE id = $1::bigint AND ((participant1 = $2::text AND unread1 > 0)"
@@ -136,20 +137,21 @@ static const struct bb_sql mark_read = {
     BB_SQL_WRITE};
 static const struct bb_sql lock = {
     "SELECT busbar_require((SELECT entries FROM chat_conversation WHERE id = $1::bigint FOR UPDATE)"
-    " >= $2::bigint, 404, 'Message not found')",
+    " BETWEEN $2::bigint AND $2::bigint + 9999, 404, 'Message not found in the last 10,000')",
     BB_SQL_WRITE};
 static const struct bb_sql mark_unread = {
-    MARK("n") " FROM (SELECT count(*)::int AS n FROM chat_entry WHERE conversation_id = $1::bigint"
-              " AND seq >= $3::bigint AND username <> $2::text) e WHERE id = $1::bigint",
+    MARK("n") " FROM (SELECT count(*) AS found, count(*) FILTER (WHERE username <> $2::text)::int "
+              "AS n"
+              " FROM chat_entry WHERE conversation_id = $1::bigint AND seq >= $3::bigint) e"
+              " WHERE id = $1::bigint RETURNING busbar_require(found = entries - $3::bigint + 1, "
+              "404,"
+              " 'Message not found: it is archived')",
     BB_SQL_WRITE};
 
 int chat_read(struct bb_request *rq)
 {
     const struct chat_facts *facts = post_find(rq, "email", false);
     int64_t before = bb_given_int(rq, "before", 0);
-
-    if (before)
-        chat_restore(rq, facts->id, before, INT64_MAX);
     struct bb_tx *unit = bb_unit(rq, (uint64_t)facts->id);
     struct bb_value values[] = {bb_i(facts->id), bb_t(bb_text(rq, "email")), bb_i(before)};
 

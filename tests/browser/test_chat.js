@@ -145,7 +145,7 @@ scene('chat: messages are marked as unread from one on, in every tab', async ({ 
 scene('chat: a mention is marked for the mentioned person only', async ({ page, open }) => {
   const mia = await member('Mia')
   const gus = await member('Gus')
-  const { conversation } = await converse(mia, gus, `Ask @${gus.email.toUpperCase()}, not @${mia.email} or x@${gus.email}.`, 'Mentioned')
+  const { conversation } = await converse(mia, gus, `Ask @${gus.email.toUpperCase()}, not @${mia.email}, x@${gus.email} or @${gus.name}@other.example.`, 'Mentioned')
   const hers = await open()
 
   await enter(page, gus, `#/chat/${conversation.id}`)

@@ -103,6 +103,9 @@ TEST(archived_messages_are_restored_when_they_are_read)
     json_t *latest = chain(&talk, "?order=desc&limit=3");
     json_t *full = chain(&talk, "?order=desc&limit=40"); /* a MiB */
     json_t *list = ask_on(host, platform, 200, NULL, "GET /api/chat/conversations")->json;
+    const char *unread = text("PATCH /api/chat/conversations/%jd/read"
+                              " {'email':'moved@shop.example','before':2}",
+                              (intmax_t)talk.id);
     int files = files_now(store);
 
     archive(&talk);
@@ -110,6 +113,8 @@ TEST(archived_messages_are_restored_when_they_are_read)
     ck_assert_int_eq(files_now(store) - files, parts(&talk, "true"));
     ck_assert(
         json_equal(ask_on(host, platform, 200, NULL, "GET /api/chat/conversations")->json, list));
+    ck_assert_int_eq(parts(&talk, "restored_at IS NOT NULL"), 0);
+    ask_on(host, platform, 404, "{'message':'*archived*'}", "%s", unread);
     ck_assert_int_eq(parts(&talk, "restored_at IS NOT NULL"), 0);
     expect_same(chain(&talk, "?order=desc&limit=3"), latest);
     ck_assert_int_eq(parts(&talk, "restored_at IS NOT NULL"), 1);
@@ -119,6 +124,7 @@ TEST(archived_messages_are_restored_when_they_are_read)
     expect_same(chain(&talk, ""), whole);
     ck_assert_int_eq(parts(&talk, "restored_at IS NULL"), 0);
     ck_assert_int_eq(stored(&talk), MESSAGES);
+    ask_on(host, platform, 200, NULL, "%s", unread);
 }
 
 /* In JSON it is six times as long. */

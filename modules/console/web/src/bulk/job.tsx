@@ -104,7 +104,7 @@ export function Job ({ id }: { id: string }) {
             {data.status === 'created' && (
               <p>{t('bulk.checked', { passed: data.check.passed, failed: data.check.failed })}</p>
             )}
-            {data.reasonCode !== null && <p>{t(`lapse.${data.reasonCode}`)}</p>}
+            {data.reason !== null && <p>{data.reasonCode ? t(`lapse.${data.reasonCode}`) : data.reason}</p>}
             {data.status !== 'created' && (
               <div role='status'>
                 <progress max={Math.max(1, data.progress.total)} value={data.progress.done}

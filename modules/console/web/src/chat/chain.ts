@@ -114,7 +114,14 @@ export function useChain (head: string, place: number | null) {
     void read()
     return () => reading.current?.abort()
   }, [read, change, place])
+  /* Messages that arrived live may be in another order, so the newer ones are read before. null: that failed. */
+  const findPlace = useCallback(async (uuid: string) => {
+    await read()
+    const { entries, first, exact } = latest.current
+    const at = entries.slice(0, exact).findIndex((entry) => entry.uuid === uuid)
+    return at < 0 ? null : first + at
+  }, [read])
   /* before the first page, there may be messages that arrived live, whose places are unknown */
   const begun = chain.exact > 0
-  return { entries: chain.entries, first: chain.first, begun, error, loading, add, read, readEarlier }
+  return { entries: chain.entries, first: chain.first, begun, error, loading, add, read, readEarlier, findPlace }
 }

@@ -152,7 +152,7 @@ export function Conversation ({ conversation, place, back }: {
 }) {
   const me = useMe()
   const client = useQueryClient()
-  const { entries, first, begun, error, loading, add, read, readEarlier } = useChain(conversation.headUuid, place)
+  const { entries, first, begun, error, loading, add, read, readEarlier, findPlace } = useChain(conversation.headUuid, place)
   const { id, participant1, participant2, name1, name2 } = conversation
   const mine = participant1 === me.email || participant2 === me.email
   const heard = useCallback(
@@ -182,11 +182,19 @@ export function Conversation ({ conversation, place, back }: {
   const about = [emails, conversation.deviceProjectName, organization].filter(Boolean).join(' · ')
 
   /* The conversation is closed, because it counts as read while it is shown. */
-  const markUnread = useCallback((before: number) => {
-    call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email, before })
-      .then(() => client.invalidateQueries({ queryKey: ['conversations'] }))
-      .then(() => visit(back), (error) => toast(problemOf(error)))
-  }, [id, me.email, client, back])
+  const leaving = useRef(false)
+  useEffect(() => () => { leaving.current = false }, [])
+  const markUnread = useCallback((uuid: string) => {
+    const mark = async () => {
+      const before = await findPlace(uuid)
+      if (before === null) return
+      await call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email, before })
+      await client.invalidateQueries({ queryKey: ['conversations'] })
+      if (leaving.current) visit(back)
+    }
+    leaving.current = true
+    mark().catch((error) => toast(problemOf(error))).finally(() => { leaving.current = false })
+  }, [id, me.email, client, back, findPlace])
 
   useEffect(
     () =>
@@ -205,7 +213,7 @@ export function Conversation ({ conversation, place, back }: {
     }
   }, [live, loading, read])
   useEffect(() => {
-    if (!last || !sees) return
+    if (!last || !sees || leaving.current) return
     setSeen(last.uuid)
     if (!mine) return
     const stop = new AbortController()

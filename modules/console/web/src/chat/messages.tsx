@@ -33,8 +33,7 @@ interface MessageProps {
   read: boolean | null
   wanted: boolean
   news: boolean
-  place: number
-  unread: ((place: number) => unknown) | undefined
+  unread: ((uuid: string) => unknown) | undefined
 }
 
 const isNewDay = (before: Entry | undefined, entry: Entry) =>
@@ -44,7 +43,7 @@ const isNewDay = (before: Entry | undefined, entry: Entry) =>
 const follows = (before: Entry | undefined, entry: Entry) =>
   before?.username === entry.username && Date.parse(entry.createdAt) - Date.parse(before.createdAt) < GROUP_MS
 
-const Message = memo(function Message ({ entry, author, before, own, read, wanted, news, place, unread }: MessageProps) {
+const Message = memo(function Message ({ entry, author, before, own, read, wanted, news, unread }: MessageProps) {
   const day = isNewDay(before, entry)
   const again = !day && !news && follows(before, entry)
   const mention = mentionOf(useMe())
@@ -64,7 +63,7 @@ const Message = memo(function Message ({ entry, author, before, own, read, wante
         {own && read !== null && <span className='delivery'>{read ? t('chat.read') : t('chat.sent')}</span>}
         {!own && unread && (
           <Button kind='quiet' icon={Mail} aria-label={t('chat.markUnread')} title={t('chat.markUnread')}
-            onClick={() => unread(place)} />
+            onClick={() => unread(entry.uuid)} />
         )}
       </div>
     </>
@@ -92,7 +91,7 @@ interface Props {
   fresh: number
   ended: (end: boolean) => void
   earlier: () => unknown
-  unread: ((place: number) => unknown) | undefined
+  unread: ((uuid: string) => unknown) | undefined
 }
 
 /*
@@ -175,7 +174,6 @@ export const Messages = memo(function Messages (props: Props) {
                   read={unreadFrom === Infinity ? null : at < unreadFrom}
                   wanted={first + at === place}
                   news={entry.uuid === firstNew}
-                  place={first + at}
                   unread={unread}
                 />
               ) : (

@@ -12,7 +12,7 @@ const SPECIAL = /[.*+?^${}()|[\]\\]/g
 export function mentionOf ({ email, firstName, lastName }: Pick<Own, 'email' | 'firstName' | 'lastName'>): RegExp {
   const names = [email, `${firstName} ${lastName}`.trim(), firstName].filter(Boolean)
   const any = names.map((name) => name.replace(SPECIAL, '\\$&')).join('|')
-  return new RegExp(`(?<![\\p{L}\\p{N}])(@(?:${any}))(?![\\p{L}\\p{N}])`, 'giu')
+  return new RegExp(`(?<![\\p{L}\\p{N}])(@(?:${any}))(?![\\p{L}\\p{N}@_]|[.-][\\p{L}\\p{N}])`, 'giu')
 }
 
 /* Marks every second part: what the group of the expression has found. */
