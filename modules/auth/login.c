@@ -159,11 +159,9 @@ static int login_by_client(struct bb_request *rq)
         "SELECT c.id, c.secret, a.id, a.role, a.status, a.email, "
         "least($2::bigint, ceil(extract(epoch FROM c.expires - now()))::bigint), "
         "c.used IS NULL OR c.used < now() - interval '1 hour' FROM auth_client c "
-        "JOIN auth_account a ON a.id = c.account WHERE c.client_id = $1 AND c.deleted IS NULL "
-        "AND (c.expires IS NULL OR c.expires > now())",
+        "JOIN auth_account a ON a.id = c.account WHERE c.client_id = $1 AND c.deleted IS NULL",
         0};
-    static const struct bb_sql use = {"UPDATE auth_client SET used = now() WHERE id = $1::bigint "
-                                      "AND (used IS NULL OR used < now() - interval '1 hour')",
+    static const struct bb_sql use = {"UPDATE auth_client SET used = now() WHERE id = $1::bigint",
                                       BB_SQL_WRITE};
     const struct auth *auth = rq->state;
     const char *header = login_basic_header(rq);
@@ -199,7 +197,7 @@ static int login_by_client(struct bb_request *rq)
     if (refused)
         return refused;
     bb_audit(rq, bb_cell(rq, rows, 0, 5));
-    if (!right)
+    if (!right || bb_cell_int(rq, rows, 0, 6) <= 0) /* the client has expired */
         return login_invalid_client(rq);
 
     struct auth_account account = {

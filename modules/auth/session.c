@@ -66,8 +66,7 @@ void auth_changed(void *state, const char *payload)
 #define SESSION_EXPIRES BB_SQL_MS("least(s.expires, c.expires)")
 #define EVERYTHING(jti, kid, account)                                                              \
     "SELECT s.revoked IS NOT NULL OR s.expires <= now() OR k.kid IS NULL OR"                       \
-    " k.retired IS NOT NULL OR c.deleted IS NOT NULL OR c.expires <= now() AS ended, a.id,"        \
-    " a.status, a.role, a.email,"                                                                  \
+    " k.retired IS NOT NULL OR c.deleted IS NOT NULL AS ended, a.id, a.status, a.role, a.email,"   \
     " a.organisation, s.client IS NOT NULL AS of_client, " ACCOUNT_ORGANIZATIONS                   \
     " AS organisations, " ACCOUNT_APPROVED " AS approved, " SESSION_EXPIRES " AS expires"          \
     " FROM auth_session s JOIN auth_account a ON a.id = s.account"                                 \
@@ -158,12 +157,12 @@ static int session_authenticate(void *state, struct bb_request *rq, const char *
         if (size <= room)
             break;
     }
-    if (identity && identity->expires_s <= bb_wall_ms(auth->host) / 1000)
-        return auth_unauthorized(rq, "Unauthorized");
     int status = identity ? 0 : session_query(rq, auth, text, length, epoch, &identity);
 
     if (status || !identity)
         return status;
+    if (identity->expires_s <= bb_wall_ms(auth->host) / 1000) /* the token or its client */
+        return auth_unauthorized(rq, "Unauthorized");
     if (!*identity->status)
         return auth_unauthorized(rq, REVOKED);
     status = auth_account_may_act(rq, identity->status);

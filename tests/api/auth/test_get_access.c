@@ -355,16 +355,15 @@ TEST(an_expired_client_and_its_tokens_are_refused_on_all_hosts)
         "PATCH /api/auth/clients/%jd {'expiresAt':'soon'}", client.id);
     ask(user, 200, "{'expiresAt':'2020-01-01T00:00:00.000Z'}",
         "PATCH /api/auth/clients/%jd {'expiresAt':'2020-01-01T00:00:00Z'}", client.id);
-    ask(bearer(token), 401, NULL, "GET /api/auth/me");
-    me_soon(other, token, 401, NULL);
+    ask(bearer(token), 401, "Unauthorized", "GET /api/auth/me");
+    me_soon(other, token, 401, "Unauthorized");
     grant(&refused);
     ask(user, 200, "{'name':'','expiresAt':null}", "PATCH /api/auth/clients/%jd {'expiresAt':null}",
         client.id);
     token = token_of(&client);
-    /* both hosts have the token in memory when it expires */
     ask(user, 200, NULL, "PATCH /api/auth/clients/%jd {'expiresAt':'%s'}", client.id, time_in(2));
-    me_soon(host, token, 401, NULL);
-    me_soon(other, token, 401, NULL);
+    me_soon(host, token, 401, "Unauthorized");
+    me_soon(other, token, 401, "Unauthorized");
     grant(&refused);
 }
 
