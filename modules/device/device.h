@@ -287,6 +287,7 @@ bb_handler device_command_sweep, device_command_doctor;
 /* The handlers of the routes. */
 bb_handler device_register, device_update, device_update_site, device_list, device_get,
     device_duplicates, device_countries, device_fuel_codes, device_types, device_time_zones,
-    device_documents_list, device_download, device_document_change, device_delete;
+    device_documents_list, device_download, device_document_rename, device_document_delete,
+    device_delete;
 
 #endif

@@ -423,23 +423,25 @@ int device_documents_list(struct bb_request *rq)
     " UPDATE device d SET updated_at = greatest(now(), d.updated_at)"                              \
     " FROM changed WHERE d.id = changed.device RETURNING " DEVICE_FACTS
 
-/*
- * Renames the document if the request has a name, or else deletes the row. The sweep deletes the
- * content later if no other document has it.
- */
+struct change {
+    int64_t device;
+    const char *name; /* the new one; NULL: delete the row */
+};
+
+/* The sweep deletes the content of a deleted row later if no other document has it. */
 static int documents_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
     static const struct bb_sql remove = {DOCUMENT_CHANGED("DELETE FROM device_document"), 0};
     static const struct bb_sql rename = {DOCUMENT_CHANGED("UPDATE device_document SET name = $3"),
                                          0};
-    int64_t device = *(const int64_t *)arg;
-    const char *name = bb_text(rq, "name");
-    const struct bb_value values[] = {bb_t(bb_segment(rq, "documentId")), bb_i(device), bb_t(name)};
+    const struct change *change = arg;
+    const struct bb_value values[] = {bb_t(bb_segment(rq, "documentId")), bb_i(change->device),
+                                      bb_t(change->name)};
 
-    bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(device)));
+    bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(change->device)));
     const struct bb_rows *rows =
-        bb_tx_query_or_end(rq, tx, name ? &rename : &remove, values, name ? 3 : 2);
+        bb_tx_query_or_end(rq, tx, change->name ? &rename : &remove, values, change->name ? 3 : 2);
 
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "Document not found");
@@ -450,11 +452,17 @@ static int documents_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
 }
 
-int device_document_change(struct bb_request *rq)
+int device_document_rename(struct bb_request *rq)
 {
-    struct device_record record = device_in_path(rq, DEVICE_ONLY_FACTS);
+    return bb_transaction(
+        rq, documents_change,
+        &(struct change){device_in_path(rq, DEVICE_ONLY_FACTS).id, bb_text(rq, "name")});
+}
 
-    return bb_transaction(rq, documents_change, &record.id);
+int device_document_delete(struct bb_request *rq)
+{
+    return bb_transaction(rq, documents_change,
+                          &(struct change){device_in_path(rq, DEVICE_ONLY_FACTS).id, NULL});
 }
 
 /*
