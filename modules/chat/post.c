@@ -140,12 +140,10 @@ static const struct bb_sql lock = {
     " BETWEEN $2::bigint AND $2::bigint + 9999, 404, 'Message not found in the last 10,000')",
     BB_SQL_WRITE};
 static const struct bb_sql mark_unread = {
-    MARK("n") " FROM (SELECT count(*) AS found, count(*) FILTER (WHERE username <> $2::text)::int "
-              "AS n"
-              " FROM chat_entry WHERE conversation_id = $1::bigint AND seq >= $3::bigint) e"
-              " WHERE id = $1::bigint RETURNING busbar_require(found = entries - $3::bigint + 1, "
-              "404,"
-              " 'Message not found: it is archived')",
+    MARK("n") " FROM (SELECT count(*) AS found,"
+              " count(*) FILTER (WHERE username <> $2::text)::int AS n FROM chat_entry"
+              " WHERE conversation_id = $1::bigint AND seq >= $3::bigint) e WHERE id = $1::bigint"
+              " RETURNING busbar_require(found = entries - $3::bigint + 1, 404, 'It is archived')",
     BB_SQL_WRITE};
 
 int chat_read(struct bb_request *rq)

@@ -346,6 +346,8 @@ TEST(a_reader_marks_messages_as_unread_from_a_place_on)
     ck_assert_int_eq(talk_unread(host, platform, reader), 5);
     ask(platform, 200, NULL, "%s {'email':'%s'}", read, reader);
     ck_assert_int_eq(talk_unread(host, platform, reader), 0);
+    sql_run(db, "UPDATE chat_conversation SET entries = entries + 10000");
+    ask(platform, 404, "{'message':'*last 10,000'}", "%s {'email':'%s','before':6}", read, reader);
 }
 
 TEST(all_conversations_that_a_caller_sees_are_listed_with_their_last_message)
