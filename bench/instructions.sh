@@ -1,7 +1,7 @@
 # Counts the host's instructions per request with valgrind's callgrind. Other work on the machine does not change the
 # count, and no counters of the processor are needed. Sourced by bench/run.
 
-counted_requests=2000
+counted_requests=2000 counted_rows=4000
 
 # Starts the host under callgrind, with counting off. It is about fifty times slower than without callgrind.
 start_counted() {
@@ -50,7 +50,7 @@ counted() {
 
 # Rows of bulk uploads, on a new host that also has the modules of devices, readings and webhooks.
 count_bulk() {
-    bulk_rows=4000
+    bulk_rows=$counted_rows
     write_bulk_conf
     write_bulk_files
     end_child "$host_pid" 30 || true
@@ -73,7 +73,7 @@ instructions_report() {
 ## Instructions
 
 Measured by \`bench/run instructions\`: instructions of the host's process per request or row, the average of
-$counted_requests requests or 4000 rows, counted by callgrind on x86-64. Other work on the machine does not change
+$counted_requests requests or $counted_rows rows, counted by callgrind on x86-64. Other work on the machine does not change
 these figures.
 
 | request | connections | instructions |
@@ -81,7 +81,8 @@ these figures.
 END
     awk -F '\t' '
         BEGIN { names["post"] = "a post"; names["unread_count"] = "an unread count" }
-        { printf "| %s | %s | %d |\n", $2 in names ? names[$2] : "a row of a bulk upload: " $2, $3, $4 }' "$work/results"
+        { name = $2 in names ? names[$2] : "a row of a bulk upload: " $2
+          printf "| %s | %s | %d |\n", name, $3, $4 }' "$work/results"
     echo
 }
 
