@@ -200,14 +200,13 @@ __wrap__ck_assert_failed(const char *, int, const char *, const char *, ...);
 void __wrap__ck_assert_failed(const char *file, int line, const char *assertion, const char *format,
                               ...)
 {
-    char message[8192] = "";
+    char message[8192];
     va_list values;
 
     va_start(values, format);
+    snprintf(message, sizeof message, "%s", assertion);
     if (format)
         vsnprintf(message, sizeof message, format, values);
-    else
-        snprintf(message, sizeof message, "%s", assertion);
     va_end(values);
     if (running.failed && running.process == getpid()) {
         fprintf(running.failed, "Failed outside the tests of suite %s:\n%s:%d: %s\n", running.name,

@@ -19,10 +19,7 @@ struct arena;
 /* Returns NULL if memory ran out. */
 struct arena *arena_new(void);
 
-/*
- * Returns the size of its blocks, and of other memory counted with arena_count(). Any thread may
- * ask while another one uses the arena.
- */
+/* Returns the bytes of its blocks and those counted with arena_count(). Any thread may ask. */
 size_t arena_size(const struct arena *arena);
 void arena_count(struct arena *arena, size_t size);
 

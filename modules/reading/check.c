@@ -95,8 +95,7 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 
 /*
  * $1 devices, $2 and $3 starts and ends; the periods of a device follow each other. Returns the
- * first stored reading that each period overlaps. Most devices have no reading that ends after the
- * earliest start, so they need no search.
+ * first stored reading that each period overlaps. Devices without a later reading are skipped.
  */
 static const struct bb_sql overlaps = {
     "SELECT p.before + o.number, o.type, " BB_SQL_MS("o.start_at") ", " BB_SQL_MS("o.end_at")
