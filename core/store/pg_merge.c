@@ -106,53 +106,29 @@ static struct pg_op *merge_same_op(const struct pg_request *first, const struct 
     return same;
 }
 
-static char *merge_write_element(char *to, const struct pg_op *op, int param)
+/* Returns a parameter of all members as an array; NULL: out of memory. */
+static const char *merge_array(struct pg_request *first, const struct pg_op *op, int param)
 {
-    const char *value = op->values[param];
+    const char *values[MEMBERS_MAX];
+    size_t count = 0;
 
-    if (!value) {
-        memcpy(to, "NULL", 4);
-        return to + 4;
-    }
-    *to++ = '"';
-    if (op->formats[param]) {
-        memcpy(to, "\\\\x", 3);
-        text_hex(value, (size_t)op->lengths[param], to + 3);
-        to += 3 + 2 * op->lengths[param];
-    }
-    for (; !op->formats[param] && *value; value++) {
-        if (*value == '"' || *value == '\\')
-            *to++ = '\\';
-        *to++ = *value;
-    }
-    *to++ = '"';
-    return to;
-}
-
-/* Writes a parameter of all members as an array: {"a","b",NULL}. */
-static const char *merge_write_array(struct pg_request *first, const struct pg_op *op, int param)
-{
-    size_t room = sizeof "{}";
-
-    /* twice the length, for quotes or hexadecimal digits */
     for (struct pg_request *member = first; member; member = member->next_member) {
         const struct pg_op *own = merge_same_op(first, op, member);
         const char *value = own->values[param];
 
-        room += sizeof "\"\\\\x\",";
-        if (value)
-            room += 2 * (own->formats[param] ? (size_t)own->lengths[param] : strlen(value));
-    }
-    char *text = arena_alloc(first->memory, room), *at = text;
+        if (value && own->formats[param]) { /* bytes, as bytea is written */
+            size_t length = (size_t)own->lengths[param];
+            char *digits = arena_alloc(first->memory, 2 * length + sizeof "\\x");
 
-    if (!text)
-        return NULL;
-    for (struct pg_request *member = first; member; member = member->next_member) {
-        *at++ = member == first ? '{' : ',';
-        at = merge_write_element(at, merge_same_op(first, op, member), param);
+            if (!digits)
+                return NULL;
+            memcpy(digits, "\\x", 2);
+            text_hex(value, length, digits + 2);
+            value = digits;
+        }
+        values[count++] = value;
     }
-    *at = '}';
-    return text;
+    return pg_texts_array(first->memory, values, count);
 }
 
 const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op)
@@ -160,7 +136,7 @@ const char *const *pg_merge_values(struct pg_request *first, const struct pg_op 
     const char **values = arena_alloc(first->memory, (size_t)op->count * sizeof *values);
 
     for (int i = 0; values && i < op->count; i++) {
-        values[i] = merge_write_array(first, op, i);
+        values[i] = merge_array(first, op, i);
         if (!values[i])
             return NULL;
     }

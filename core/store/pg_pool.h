@@ -117,6 +117,8 @@ bool pg_session_has_changed(const struct pg_conn *conn, const struct core_reques
 void pg_merge(struct pg_pool *pool, struct pg_request *requests);
 /* The execution failed: each member will be sent separately. */
 void pg_merge_forget(struct pg_request *request);
+/* Returns the texts as {"a","b",NULL}; NULL: out of memory. */
+const char *pg_texts_array(struct arena *memory, const char *const *texts, size_t count);
 /* Returns the values of all members for a statement, as arrays; NULL: out of memory. */
 const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
 /* Distributes the rows to the members; takes the result. -1: out of memory. */

@@ -50,6 +50,36 @@ static const char *pg_request_ints_text(struct arena *memory, const int64_t *num
     return text;
 }
 
+const char *pg_texts_array(struct arena *memory, const char *const *texts, size_t count)
+{
+    size_t room = sizeof "{}";
+
+    for (size_t i = 0; i < count; i++)
+        room += 2 * (texts[i] ? strlen(texts[i]) : 0) + sizeof "NULL,";
+    char *array = arena_alloc(memory, room), *at = array;
+
+    if (!array)
+        return NULL;
+    *at++ = '{';
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            *at++ = ',';
+        if (!texts[i]) {
+            at = mempcpy(at, "NULL", 4);
+            continue;
+        }
+        *at++ = '"';
+        for (const char *text = texts[i]; *text; text++) {
+            if (*text == '"' || *text == '\\')
+                *at++ = '\\';
+            *at++ = *text;
+        }
+        *at++ = '"';
+    }
+    *at = '}';
+    return array;
+}
+
 /* Converts a value to libpq's format; -1: out of memory. */
 static int pg_request_op_value(struct arena *memory, struct pg_op *op, size_t i,
                                const struct bb_value *value)
@@ -62,6 +92,8 @@ static int pg_request_op_value(struct arena *memory, struct pg_op *op, size_t i,
         op->values[i] = arena_text(memory, digits, text_integer(value->number, digits));
     else if (value->kind == BB_V_INTS)
         op->values[i] = pg_request_ints_text(memory, value->data, value->length);
+    else if (value->kind == BB_V_TEXTS)
+        op->values[i] = pg_texts_array(memory, value->data, value->length);
     else if (value->kind == BB_V_TEXT)
         op->values[i] = arena_text(memory, value->data, strlen(value->data));
     else
@@ -93,8 +125,8 @@ struct pg_op *pg_request_add(struct pg_request *request, const struct bb_sql *sq
         if (pg_request_op_value(request->memory, op, i, &values[i]))
             return NULL;
         /* numbers count as 0 bytes */
-        if (values[i].kind == BB_V_TEXT)
-            request->bytes += strlen(values[i].data);
+        if (values[i].kind == BB_V_TEXT || values[i].kind == BB_V_TEXTS)
+            request->bytes += strlen(op->values[i]);
         else if (values[i].kind == BB_V_BYTES)
             request->bytes += values[i].length;
     }

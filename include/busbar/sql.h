@@ -62,10 +62,10 @@ struct bb_sql {
  *
  * `many` has the same parameters as arrays, with the values of the first request first: if `one`
  * has $2::bigint, `many` has $2::bigint[]. BB_KEYS_1() and so on unnest them. A value that is
- * itself an array (bb_ints()) is passed as text: $2::text[], cast to bigint[] after unnesting.
- * `many` returns the columns of `one` followed by the ordinal, a bigint that is 1 for the first
- * request. It must return the rows of one request in the order of `one`; rows of different requests
- * may come in any order. A request may have no rows.
+ * itself an array (bb_ints(), bb_texts()) is passed as text: $2::text[], cast to bigint[] after
+ * unnesting. `many` returns the columns of `one` followed by the ordinal, a bigint that is 1 for
+ * the first request. It must return the rows of one request in the order of `one`; rows of
+ * different requests may come in any order. A request may have no rows.
  *
  * If the execution fails, `one` is run for each request, so that a bad value fails only its own
  * request. All requests of an execution see the same snapshot. The result of bb_affected() is
@@ -111,13 +111,13 @@ struct bb_keyed {
 #define BB_KEYS_10(a, b, c, d, e, f, g, h, j, k)                                                   \
     BB_KEYS(BB_KEYS_LIST_10(a, b, c, d, e, f, g, h, j, k))
 
-enum bb_value_kind { BB_V_NULL, BB_V_TEXT, BB_V_INT, BB_V_BYTES, BB_V_INTS };
+enum bb_value_kind { BB_V_NULL, BB_V_TEXT, BB_V_INT, BB_V_BYTES, BB_V_INTS, BB_V_TEXTS };
 
 /* A parameter; the data it points to is read before the call returns. */
 struct bb_value {
     enum bb_value_kind kind;
-    const void *data; /* text (NUL-terminated), bytes, or int64_t[] */
-    size_t length;    /* bytes: length; ints: count */
+    const void *data; /* text (NUL-terminated), bytes, int64_t[], or const char *[] */
+    size_t length;    /* bytes: length; ints and texts: count */
     int64_t number;
 };
 
@@ -161,6 +161,14 @@ static inline struct bb_value bb_bytes(const void *bytes, size_t length)
 static inline struct bb_value bb_ints(const int64_t *numbers, size_t count)
 {
     struct bb_value value = {BB_V_INTS, numbers, count, 0};
+
+    return value;
+}
+
+/* text[]; a text that is NULL becomes SQL's null. */
+static inline struct bb_value bb_texts(const char *const *texts, size_t count)
+{
+    struct bb_value value = {BB_V_TEXTS, texts, count, 0};
 
     return value;
 }

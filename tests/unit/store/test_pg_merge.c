@@ -120,13 +120,13 @@ TEST(parameters_of_merged_entries_become_arrays)
 
     asks(&by_name.one, bb_null(), bb_ints((const int64_t[]){1, 2}, 2));
     asks(&by_name.one, bb_t(""), bb_bytes(bytes, sizeof bytes));
-    asks(&by_name.one, bb_t("NULL"), bb_null());
+    asks(&by_name.one, bb_t("NULL"), bb_texts((const char *const[]){"a\"", NULL}, 2));
     pg_merge(&pg.pools[PG_READ], entries[0]);
     const char *const *values = pg_merge_values(first, first->ops);
 
     ck_assert_ptr_nonnull(values);
     ck_assert_str_eq(values[0], "{\"a\\\"b\\\\c,{}\",NULL,\"\",\"NULL\"}");
-    ck_assert_str_eq(values[1], "{\"-7\",\"{1,2}\",\"\\\\x00fe\",NULL}");
+    ck_assert_str_eq(values[1], "{\"-7\",\"{1,2}\",\"\\\\x00fe\",\"{\\\"a\\\\\\\"\\\",NULL}\"}");
 }
 
 /* Makes rows of a text and an ordinal; "" is NULL. */
