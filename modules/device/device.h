@@ -161,8 +161,8 @@ struct device_values device_read_body(struct bb_request *rq, bool whole);
 /* Returns a copy without leading and trailing white space, the form in which names are stored. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
-/* Returns whether the text is a decimal number that consists of these characters. */
-bool device_is_number(const char *text, const char *characters);
+/* Returns the decimal number that consists of these characters; NAN: it is not one. */
+double device_number(const char *text, const char *characters);
 
 /* Returns a constant warning if the valid value is unlikely; otherwise NULL. `text` may be NULL. */
 const char *device_unlikely(enum device_field field, const char *text);
@@ -263,7 +263,6 @@ void device_files_failed(struct bb_host *host);
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);
 /* Returns the names as a JSON array, without those that are NULL. */
-const char *device_names_json(struct bb_request *rq, const char *const *names, size_t count);
 
 /*
  * Creates a finder of file types, by their contents. Returns NULL with the reason in `why`: out of

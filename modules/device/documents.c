@@ -96,16 +96,6 @@ void device_files_failed(struct bb_host *host)
     bb_metric_add(host, METRIC_FAILURES, STORE_KEEP, 1);
 }
 
-const char *device_names_json(struct bb_request *rq, const char *const *names, size_t count)
-{
-    json_t *list = bb_hold(rq, json_array());
-
-    for (size_t i = 0; i < count; i++)
-        if (names[i])
-            bb_push(rq, list, json_string(names[i]));
-    return bb_json(rq, list, NULL);
-}
-
 /* ---- the files of a request ---- */
 
 struct arrival {
@@ -311,15 +301,12 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
  */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents)
 {
-    static const struct bb_sql end = {"DELETE FROM device_upload WHERE object IN"
-                                      " (SELECT jsonb_array_elements_text($1::jsonb))"
-                                      " RETURNING object",
-                                      BB_SQL_WRITE};
+    static const struct bb_sql end = {
+        "DELETE FROM device_upload WHERE object = ANY($1::text[]) RETURNING object", BB_SQL_WRITE};
     const struct bb_rows *rows = NULL;
 
     if (documents->begun)
-        rows = bb_query(rq, &end,
-                        BB_ARGS(bb_t(device_names_json(rq, documents->uploads, documents->begun))));
+        rows = bb_query(rq, &end, BB_ARGS(bb_texts(documents->uploads, documents->begun)));
     if (!rows)
         return;
     size_t count = bb_count(rq, rows);
@@ -572,7 +559,7 @@ static int sweep_page(struct bb_request *rq, void *arg)
     /* One statement has one snapshot: a name in it that is neither an upload nor a document will
      * never be a document. */
     static const struct bb_sql nameless = {
-        "SELECT n FROM jsonb_array_elements_text($1::jsonb) n WHERE NOT EXISTS (SELECT FROM"
+        "SELECT n FROM unnest($1::text[]) n WHERE NOT EXISTS (SELECT FROM"
         " device_upload WHERE object = n) AND NOT EXISTS (SELECT FROM device_document"
         " WHERE coalesce(object, encode(sha256, 'hex')) = n)",
         BB_SQL_LONG};
@@ -590,7 +577,7 @@ static int sweep_page(struct bb_request *rq, void *arg)
     for (size_t i = 0; i < list->count; i++)
         sweep->names[i] = list->names[i];
     const struct bb_rows *rows =
-        bb_query(rq, &nameless, BB_ARGS(bb_t(device_names_json(rq, sweep->names, list->count))));
+        bb_query(rq, &nameless, BB_ARGS(bb_texts(sweep->names, list->count)));
 
     if (!rows)
         return sweep_failed(rq, "the database cannot be queried");

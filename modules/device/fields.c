@@ -209,14 +209,14 @@ static const char *fields_external_id(struct bb_request *rq, const json_t *value
     return id;
 }
 
-bool device_is_number(const char *text, const char *characters)
+double device_number(const char *text, const char *characters)
 {
     char *end;
 
     errno = 0;
     double number = strtod(text, &end);
 
-    return end != text && !*end && !errno && isfinite(number) && !text[strspn(text, characters)];
+    return *end || errno || text[strspn(text, characters)] || end == text ? NAN : number;
 }
 
 static const char *fields_degrees(struct bb_request *rq, const json_t *value, double most,
@@ -228,9 +228,12 @@ static const char *fields_degrees(struct bb_request *rq, const json_t *value, do
         text = device_trimmed(rq, text);
     if (json_is_number(value))
         text = fields_decimal(rq, value);
-    if (!text || strlen(text) > DEGREES_MAX_LENGTH || !device_is_number(text, DIGITS "+-."))
+    double degrees =
+        text && strlen(text) <= DEGREES_MAX_LENGTH ? device_number(text, DIGITS "+-.") : NAN;
+
+    if (isnan(degrees))
         *problem = "must be decimal degrees, as in \"52.52\"";
-    else if (fabs(strtod(text, NULL)) > most)
+    else if (fabs(degrees) > most)
         *problem = most > 90 ? "must be between -180 and 180" : "must be between -90 and 90";
     return text;
 }
@@ -392,13 +395,14 @@ void device_read(struct bb_request *rq, json_t *object, bool whole, struct devic
     };
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++) {
         const json_t *value = json_object_get(checked, device_fields[field].name);
-        const json_t *sent = json_object_get(object, device_fields[field].name);
         const char *wrong = NULL;
 
         if (field == DEVICE_EXTERNAL_ID || field == DEVICE_SITE_NAME ||
-            field == DEVICE_SERIAL_NUMBER)
-            named = named || (sent && !json_is_null(sent));
+            field == DEVICE_SERIAL_NUMBER) {
+            const json_t *sent = json_object_get(object, device_fields[field].name);
 
+            named = named || (sent && !json_is_null(sent));
+        }
         values->cleared[field] = json_is_null(value);
         if (value && !json_is_null(value))
             values->text[field] = fields_value(rq, field, value, &wrong);

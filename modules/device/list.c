@@ -3,6 +3,7 @@
  * statement that fits the filters and the order.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,7 +148,7 @@ int device_list(struct bb_request *rq)
             good = good && !*end;
         else
             good = good && *end == '-' &&
-                   (!order->number || device_is_number(end + 1, "0123456789+-.e"));
+                   (!order->number || !isnan(device_number(end + 1, "0123456789+-.e")));
         if (!good)
             return bb_invalid(rq, "after",
                               "must be a cursor from a Link header of a list with the same sort "

@@ -6,7 +6,7 @@
 
 #include "modules/device/device.h"
 
-enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANIZATION = DEVICE_FIELDS };
+enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANIZATION = DEVICE_FIELDS, FIXED = 2 };
 
 /* A row of a call, together with the device read from it. */
 struct device_row {
@@ -61,7 +61,7 @@ static void rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
                              : NULL; /* also if it is not a JSON number: then it stays a text */
 
         if (*text)
-            bb_set(rq, object, device_fields[i].name, number ? number : json_string(text));
+            bb_set(rq, object, device_fields[i].name, number ? number : json_string_nocheck(text));
     }
     device_read(rq, object, true, &values, errors);
     json_array_foreach (errors, i, error)
@@ -97,7 +97,7 @@ static void rows_pause(struct bb_request *rq, size_t done)
 }
 
 /*
- * Returns a row for each name that is not NULL: the folded name, and whether a device has the name.
+ * Returns a row for each name: the folded name, and whether a device has the name.
  * NULL: `return bb_failed(rq)`.
  */
 static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct bb_bulk_job *job,
@@ -106,11 +106,10 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
     static const struct bb_sql find = {
         "SELECT " DEVICE_KEY("e.name") ", EXISTS (SELECT FROM device d WHERE " DEVICE_HAS_KEY(
             "e.name") " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
-                      " FROM json_array_elements_text($2::json) WITH ORDINALITY AS e (name, n)"
+                      " FROM unnest($2::text[]) WITH ORDINALITY AS e (name, n)"
                       " ORDER BY e.n",
         0};
-    return bb_query(rq, &find,
-                    BB_ARGS(bb_i(job->organization), bb_t(device_names_json(rq, names, count))));
+    return bb_query(rq, &find, BB_ARGS(bb_i(job->organization), bb_texts(names, count)));
 }
 
 /*
@@ -123,7 +122,6 @@ static int rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
 {
     const char **names = bb_alloc(rq, count * sizeof(*names));
     bool named = false;
-    size_t at = 0;
 
     for (size_t i = 0; i < count; i++) {
         rows_read_one(rq, job, rows[i], &read[i]);
@@ -139,7 +137,7 @@ static int rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
     const struct bb_rows *found = named ? rows_find_names(rq, job, names, count) : NULL;
 
     for (size_t i = 0; i < count && found; i++)
-        if (names[i] && bb_cell_int(rq, found, at++, 1))
+        if (bb_cell_int(rq, found, i, 1))
             read[i].record.text[DEVICE_EXTERNAL_ID] = names[i];
     return found || !named ? 0 : -1;
 }
@@ -149,7 +147,6 @@ static int rows_check(struct bb_request *rq, const struct bb_bulk_job *job,
 {
     struct device_row *read = bb_alloc(rq, count * sizeof(*read));
     const char **names = bb_alloc(rq, count * sizeof(*names));
-    size_t at = 0;
 
     if (rows_read(rq, job, rows, count, read))
         return -1;
@@ -161,8 +158,8 @@ static int rows_check(struct bb_request *rq, const struct bb_bulk_job *job,
         if (!names[i])
             continue;
         rows[i]->claim =
-            (struct bb_bulk_claim){.name = bb_cell(rq, found, at, 0), .field = "externalId"};
-        if (bb_cell_int(rq, found, at++, 1))
+            (struct bb_bulk_claim){.name = bb_cell(rq, found, i, 0), .field = "externalId"};
+        if (bb_cell_int(rq, found, i, 1))
             bb_bulk_problem(rq, rows[i], "externalId", DEVICE_TAKEN);
     }
     return found ? 0 : -1;
@@ -170,12 +167,14 @@ static int rows_check(struct bb_request *rq, const struct bb_bulk_job *job,
 
 /* ---- storing: one statement for all rows of a call; it skips rows whose name is taken ---- */
 
-/* $1 devices as JSON, $2 organization, $3 time */
+/* $1 organization, $2 time, $3 uuids, from $4 the columns of DEVICE_STORED */
 static const struct bb_sql insert = {
     "INSERT INTO device (id, uuid, organisation, " DEVICE_STORED ", attributes, created_at,"
-    " updated_at) SELECT nextval('device_id'), uuid, $2::bigint, " DEVICE_STORED ", '{}',"
-    " $3::timestamptz, $3::timestamptz FROM json_populate_recordset(NULL::device, $1::json)"
-    " ON CONFLICT DO NOTHING RETURNING uuid, id",
+    " updated_at) SELECT nextval('device_id'), uuid, $1::bigint, " DEVICE_STORED ", '{}',"
+    " $2::timestamptz, $2::timestamptz FROM unnest($3::uuid[], $4::text[], $5::text[], $6::text[],"
+    " $7::date[], $8::float8[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],"
+    " $14::text[], $15::text[], $16::float8[]) AS r (uuid, " DEVICE_STORED
+    ") ON CONFLICT DO NOTHING RETURNING uuid, id",
     BB_SQL_WRITE,
 };
 
@@ -184,25 +183,25 @@ static int rows_store(struct bb_request *rq, struct bb_tx *tx, const struct bb_b
 {
     const char *now = bb_time_text(rq, bb_wall_ms(rq->host));
     struct device_row *read = bb_alloc(rq, count * sizeof(*read));
-    json_t *devices = bb_hold(rq, json_array());
+    const char **columns = bb_alloc(rq, (DEVICE_FIELDS + 1) * count * sizeof(*columns));
+    struct bb_value values[FIXED + DEVICE_FIELDS + 1] = {bb_i(job->organization), bb_t(now)};
+    size_t sound = 0;
 
     if (rows_read(rq, job, rows, count, read))
         return -1;
     for (size_t i = 0; i < count; i++) {
         read[i].record.uuid = bb_new_uuid(rq);
-        read[i].record.created_at = now;
-        read[i].record.status = "Active";
-        if (!read[i].row->problems) {
-            json_t *device = device_stored_json(rq, read[i].record.text, NULL);
-
-            bb_set(rq, device, "uuid", json_string(read[i].record.uuid));
-            bb_push(rq, devices, json_incref(device));
-        }
-        rows_pause(rq, i + 1);
+        if (read[i].row->problems)
+            continue;
+        columns[sound] = read[i].record.uuid;
+        for (size_t field = 0; field < DEVICE_FIELDS; field++)
+            columns[(field + 1) * count + sound] = read[i].record.text[field];
+        sound++;
     }
+    for (size_t i = 0; i <= DEVICE_FIELDS; i++)
+        values[FIXED + i] = bb_texts(columns + i * count, sound);
     const struct bb_rows *stored =
-        bb_tx_query(rq, tx, &insert,
-                    BB_ARGS(bb_t(bb_json(rq, devices, NULL)), bb_i(job->organization), bb_t(now)));
+        bb_tx_query(rq, tx, &insert, values, sizeof(values) / sizeof(values[0]));
 
     if (!stored)
         return -1;

@@ -291,22 +291,24 @@ static const char *enqueue_find_key(struct bb_request *rq, const struct bb_table
 
     for (size_t i = 0; i < fields->count && !key && json_is_object(object); i++) {
         const struct bb_field *field = BB_ROW(bb_field, *fields, i);
-        const json_t *value = json_object_get(object, field->name);
-        size_t length = strlen(field->name);
+        bool is_key = field->flags & BB_KEY;
+        const json_t *value =
+            is_key || field->type == BB_OBJECT ? json_object_get(object, field->name) : NULL;
         const char *text = json_string_value(value);
 
         if (field->type == BB_OBJECT)
             key = enqueue_find_key(rq, &field->fields, value, field->name);
-        if (!(field->flags & BB_KEY) || (!text && !json_is_integer(value)))
+        if (!is_key || (!text && !json_is_integer(value)))
             continue;
-        if (!text)
-            text = bb_format(rq, "%lld", (long long)json_integer_value(value));
         /* "conversationId" and the "id" of "conversation" are the same key */
-        if (strlen(text) <= KEY_MAX)
-            key = strcmp(field->name, "id") != 0 || !parent
-                      ? bb_format(rq, "%.*s:%s", (int)(length > 2 ? length - 2 : length),
-                                  field->name, text)
-                      : bb_format(rq, "%s:%s", parent, text);
+        const char *name = parent && !strcmp(field->name, "id") ? parent : field->name;
+        size_t length = strlen(name), shown = name != parent && length > 2 ? length - 2 : length;
+
+        if (!text)
+            key =
+                bb_format(rq, "%.*s:%lld", (int)shown, name, (long long)json_integer_value(value));
+        else if (strlen(text) <= KEY_MAX)
+            key = bb_format(rq, "%.*s:%s", (int)shown, name, text);
     }
     return key;
 }
