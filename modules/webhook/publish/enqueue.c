@@ -19,6 +19,7 @@
  */
 #include "modules/webhook/publish/publish.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -301,14 +302,15 @@ static const char *enqueue_find_key(struct bb_request *rq, const struct bb_table
         if (!is_key || (!text && !json_is_integer(value)))
             continue;
         /* "conversationId" and the "id" of "conversation" are the same key */
-        const char *name = parent && !strcmp(field->name, "id") ? parent : field->name;
-        size_t length = strlen(name), shown = name != parent && length > 2 ? length - 2 : length;
+        bool whole = parent && !strcmp(field->name, "id");
+        const char *name = whole ? parent : field->name;
+        size_t length = strlen(field->name);
+        int shown = whole ? INT_MAX : (int)(length > 2 ? length - 2 : length);
 
         if (!text)
-            key =
-                bb_format(rq, "%.*s:%lld", (int)shown, name, (long long)json_integer_value(value));
+            key = bb_format(rq, "%.*s:%lld", shown, name, (long long)json_integer_value(value));
         else if (strlen(text) <= KEY_MAX)
-            key = bb_format(rq, "%.*s:%s", (int)shown, name, text);
+            key = bb_format(rq, "%.*s:%s", shown, name, text);
     }
     return key;
 }
