@@ -158,8 +158,8 @@ bb_handler certificate_group_create, certificate_group_list, certificate_group_s
     certificate_group_get, certificate_group_change, certificate_group_delete,
     certificate_group_join, certificate_group_leave, certificate_group_shares,
     certificate_group_share, certificate_group_unshare, certificate_log, certificate_one,
-    certificate_totals, certificate_pages, certificate_export, certificate_explain,
-    certificate_coverage, certificate_change;
+    certificate_of_entry, certificate_totals, certificate_pages, certificate_export,
+    certificate_explain, certificate_coverage, certificate_change;
 void certificate_issue(struct bb_request *rq);
 int certificate_command_issue(struct bb_request *rq);
 

@@ -232,11 +232,20 @@ static const struct bb_sql fetch_rare[WAYS] = {
 };
 
 /* $1 and $2 scope, $3 entry. An entry is also visible if its group is shared with the scope. */
+#define SEES_ENTRY                                                                                 \
+    "(" CERTIFICATE_SEES " OR EXISTS (SELECT FROM certificate_share s WHERE s.group_id ="          \
+    " e.group_id AND s.organisation = ANY ($2::bigint[]))) AND e.id = $3::bigint"
 static const struct bb_sql get = {
     "SELECT " CERTIFICATE_COLUMNS " FROM certificate_entry e" CERTIFICATE_OF_ENTRY
-    " WHERE (" CERTIFICATE_SEES " OR EXISTS (SELECT FROM certificate_share s WHERE s.group_id ="
-    " e.group_id AND s.organisation = ANY ($2::bigint[]))) AND e.id = $3::bigint",
+    " WHERE " SEES_ENTRY,
     0};
+/* The certificate of the entry: its first entries, each with the number of entries. */
+static const struct bb_sql get_certificate = {
+    "SELECT " CERTIFICATE_COLUMNS ", " BB_SQL_MS("c.created_at") ", e.entries FROM (SELECT a.*,"
+    " count(*) OVER () AS entries FROM certificate_entry e JOIN certificate_entry a"
+    " ON a.certificate = e.certificate WHERE " SEES_ENTRY " AND 'Carried' NOT IN (e.status,"
+    " a.status) ORDER BY a.id LIMIT 10) e" CERTIFICATE_OF_ENTRY " ORDER BY e.id",
+    BB_SQL_LIST};
 
 /* clang-format on */
 
@@ -292,6 +301,22 @@ int certificate_one(struct bb_request *rq)
     struct scope scope = scope_asked(rq);
 
     return log_reply_entry(rq, &scope);
+}
+
+int certificate_of_entry(struct bb_request *rq)
+{
+    struct scope scope = scope_asked(rq);
+    const struct bb_rows *rows = bb_find_or_end(
+        rq, &get_certificate, BB_ARGS(SCOPE_ARGS(&scope), bb_i(bb_segment_int(rq, "id"))), ENTRY);
+    json_t *reply = bb_hold(
+        rq, bb_row_fields(rq, rows, 0, CERTIFICATE_UID, certificate_fields, CERTIFICATE_FIELDS));
+
+    bb_set(rq, reply, "perDeviceCertificateLog",
+           bb_rows_fields(rq, rows, bb_count(rq, rows), 0, certificate_entry_fields,
+                          CERTIFICATE_ENTRY_FIELDS));
+    bb_set(rq, reply, "issuedAt", json_string(bb_cell_time(rq, rows, 0, CERTIFICATE_CURSOR + 1)));
+    bb_set(rq, reply, "entries", json_integer(bb_cell_int(rq, rows, 0, CERTIFICATE_CURSOR + 2)));
+    return bb_reply(rq, 200, json_incref(reply));
 }
 
 /* ---- the outcome at an external issuer ---- */

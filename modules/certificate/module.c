@@ -261,15 +261,20 @@ static const struct bb_field total[] = {
     {.name = "carried_watthour", .type = BB_INT, .flags = BB_REQUIRED, .example = "0",
      .help = "Wh of the entries that are Carried."},
 };
-const struct bb_field certificate_fields[] = {
-    {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "groupId", .type = BB_INT, .flags = NULLABLE},
-    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},
-    PERIOD,
-    {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED, .example = "31000",
-     .help = "Energy of the certificate in Wh; whole kWh for a group."},
-    {.name = "perDeviceCertificateLog", .type = BB_LIST, .flags = BB_REQUIRED,
-     .fields = BB_ITEMS(certificate_entry_fields), .help = "The entries of the certificate on this page."},
+#define CERTIFICATE(which)                                                                         \
+    {.name = "certificateTransactionUID", .type = BB_UUID, .flags = BB_REQUIRED},                  \
+    {.name = "groupId", .type = BB_INT, .flags = NULLABLE},                                        \
+    {.name = "organizationId", .type = BB_INT, .flags = BB_REQUIRED, .example = "2"},              \
+    PERIOD,                                                                                        \
+    {.name = "issued_watthour", .type = BB_INT, .flags = BB_REQUIRED, .example = "31000",          \
+     .help = "Energy of the certificate in Wh; whole kWh for a group."},                           \
+    {.name = "perDeviceCertificateLog", .type = BB_LIST, .flags = BB_REQUIRED,                     \
+     .fields = BB_ITEMS(certificate_entry_fields), .help = "The " which " of the certificate."}
+const struct bb_field certificate_fields[] = {CERTIFICATE("entries on this page")};
+static const struct bb_field whole_certificate[] = {
+    CERTIFICATE("first 10 entries"),
+    {.name = "issuedAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of all entries."},
 };
 static const struct bb_field pages_reply[] = {
     {.name = "certificatelog", .type = BB_LIST, .flags = BB_REQUIRED,
@@ -463,6 +468,10 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = LOG "/:id", .roles = READERS, .handler = certificate_one,
      .segments = BB_TABLE(id_segment), .query = BB_TABLE(one_query), .reply = BB_TABLE(certificate_entry_fields),
      .help = "Get an entry of the certificate log."},
+    {.method = "GET", .path = LOG "/:id/certificate", .roles = READERS,
+     .handler = certificate_of_entry, .segments = BB_TABLE(id_segment), .query = BB_TABLE(one_query),
+     .reply = BB_TABLE(whole_certificate),
+     .help = "Get the certificate of an entry. 404 also if the entry is Carried, that is, not issued yet."},
     {.method = "PATCH", .path = LOG "/:id", .roles = BB_ANY_ROLE, .handler = certificate_change, .flags = BB_AUDITED,
      .errors = conflict,
      .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .reply = BB_TABLE(certificate_entry_fields),

@@ -16,7 +16,7 @@ const shown = [
   'get /api/chat/webhooks/{id}/statistics', 'get /api/chat/webhooks/{id}/replay', 'post /api/chat/webhooks/{id}/filter/test', 'get /api/chat/webhooks/{id}/consumers',
   'get /api/device/{externalId}', 'get /api/admin/device-duplicates', 'get /api/device/{externalId}/documents', 'get /api/meter-reads/new/{externalId}', 'get /api/meter-reads/refused',
   'get /api/meter-reads/new/{externalId}/totals', 'get /api/device-group', 'get /api/device-group/shared', 'get /api/device-group/{id}/share',
-  'get /api/device/{externalId}/coverage', 'get /api/certificate-log/explain', 'get /api/certificate-log', 'get /api/certificate-log/totals',
+  'get /api/device/{externalId}/coverage', 'get /api/certificate-log/explain', 'get /api/certificate-log', 'get /api/certificate-log/{id}/certificate', 'get /api/certificate-log/totals',
   'get /api/bulk-upload', 'get /api/bulk-upload/bulk-upload-log/{bulkUploadId}'
 ]
 

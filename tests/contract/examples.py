@@ -352,6 +352,7 @@ def certificates(story):
         tell(f"GET /api/certificate-log{path}", "ada")
     tell("GET /api/device/{externalId}/coverage", "ada")
     tell("GET /api/certificate-log/{id}", "ada", id=entry)
+    tell("GET /api/certificate-log/{id}/certificate", "ada", id=entry)
     tell("PATCH /api/certificate-log/{id}", "admin", id=entry)
 
 

@@ -146,6 +146,7 @@ static const struct matrix_row matrix[] = {
     {"GET", "/api/certificate-log/explain", OWNERS(400)},
     {"GET", "/api/device/:externalId/coverage", OWNERS(404)},
     {"GET", "/api/certificate-log/:id", BUYERS(404)},
+    {"GET", "/api/certificate-log/:id/certificate", BUYERS(404)},
     {"PATCH", "/api/certificate-log/:id", ALL_ROLES(400)},
     {"POST", "/api/chat/webhooks", ALL_ROLES(400)},
     {"GET", "/api/chat/webhooks", ALL_ROLES(200)},

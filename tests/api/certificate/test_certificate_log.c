@@ -399,6 +399,17 @@ TEST(a_buyer_reads_pages_and_sums_of_a_shared_group)
     ck_assert_int_eq(add_up(b, query, "entries"), 45);
     ck_assert_uint_eq(log_count(b, text("%s&externalId=ps2", query)), 0);
     ck_assert_uint_eq(log_count(b, text("%s&externalId=ps1&limit=50", query)), 45);
+    struct answer *entries = ask(m, 200, NULL, "GET " LOG "%s&limit=1", query);
+    int64_t entry = json_integer_value(json_object_get(json_array_get(entries->json, 0), "id"));
+
+    ask(b, 200,
+        text("{'entries':1,'issued_watthour':1000,'groupId':%jd,'issuedAt':'*',"
+             "'perDeviceCertificateLog':[{'id':%jd}]}",
+             group, entry),
+        "GET " LOG "/%jd/certificate", entry);
+    entries = ask(m, 200, NULL, "GET " LOG "?externalId=ps2&limit=1");
+    entry = json_integer_value(json_object_get(json_array_get(entries->json, 0), "id"));
+    ask(b, 404, NULL, "GET " LOG "/%jd/certificate", entry);
 }
 
 /* ---- explanations ---- */

@@ -3,6 +3,7 @@
  *
  *   #/chat/CONVERSATION/MESSAGE                  the conversation, at a message
  *   #/devices/DEVICE, #/groups/GROUP, #/bulk/UPLOAD
+ *   #/certificates/ENTRY                         the certificate of an entry
  *   #/accounts/organizations
  *   #/webhooks/new, #/webhooks/WEBHOOK/edit      the form
  *   #/webhooks/WEBHOOK/TAB                       its settings, its consumers, …

@@ -1106,6 +1106,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/certificate-log/{id}/certificate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["IssuedCertificate"];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/certificate-log/totals": {
         parameters: {
             query?: never;
@@ -1744,6 +1778,19 @@ export interface components {
             timezone: string | null;
             ongoing_start_date: string | null;
             ongoing_end_date: string | null;
+            warnings?: components["schemas"]["Warnings"];
+            warningDetails?: components["schemas"]["WarningDetails"];
+        };
+        IssuedCertificate: {
+            certificateTransactionUID: string;
+            groupId: number | null;
+            organizationId: number;
+            certificate_issuance_start: string;
+            certificate_issuance_end: string;
+            issued_watthour: number;
+            perDeviceCertificateLog: components["schemas"]["CertificateEntry"][];
+            issuedAt: string;
+            entries: number;
             warnings?: components["schemas"]["Warnings"];
             warningDetails?: components["schemas"]["WarningDetails"];
         };

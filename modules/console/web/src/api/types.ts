@@ -54,6 +54,7 @@ export type Total = ItemOf<Answer<'/api/meter-reads/new/{externalId}/totals', 'g
 export type Coverage = Answer<'/api/device/{externalId}/coverage', 'get'>
 export type Explained = Answer<'/api/certificate-log/explain', 'get'>
 export type Certificate = ItemOf<Answer<'/api/certificate-log', 'get'>>
+export type IssuedCertificate = Answer<'/api/certificate-log/{id}/certificate', 'get'>
 export type CertificateTotal = ItemOf<Answer<'/api/certificate-log/totals', 'get'>>
 export type Group = ItemOf<Answer<'/api/device-group', 'get'>>
 export type SharedGroup = ItemOf<Answer<'/api/device-group/shared', 'get'>>

@@ -1,4 +1,4 @@
-/* The log of issued energy, with a chart of its months. */
+/* The log of issued energy, with a chart of its months, or one certificate. */
 import { useQuery } from '@tanstack/react-query'
 import { Award, Download } from 'lucide-react'
 import { useState } from 'react'
@@ -16,6 +16,7 @@ import { Typed } from '../ui/typed'
 import { Button, Empty, Failed, Field, Loading } from '../ui/ui'
 import { Bars } from '../ui/chart'
 import { Entries, states, useLog, type Filter } from './log'
+import { One } from './one'
 
 /* The sums of the service, so that they do not depend on how much of the list is shown. */
 function Chart ({ filter }: { filter: Filter }) {
@@ -69,7 +70,7 @@ function NothingShared () {
   )
 }
 
-export default function Certificates () {
+function List () {
   const me = useMe()
   const buyer = isOne(me, 'Buyer')
   const [{ status, start, end, externalId, groupId: picked }, change] =
@@ -139,4 +140,8 @@ export default function Certificates () {
       <Entries {...log} ofDevice={typed !== ''} filtered={[status, start, end, externalId].some(Boolean)} />
     </div>
   )
+}
+
+export default function Certificates ({ rest }: { rest: string[] }) {
+  return rest[0] === undefined ? <List /> : <One key={rest[0]} id={rest[0]} />
 }

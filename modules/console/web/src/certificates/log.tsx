@@ -20,7 +20,7 @@ const WHOLE_WH = 1000
 
 export const states = ['Requested', 'Succeeded', 'Failed', 'Retry', 'Cancelled', 'Carried']
 
-const tone = (status: string) =>
+export const tone = (status: string) =>
   status === 'Succeeded' ? 'good' : status === 'Failed' ? 'bad' : status === 'Cancelled' ? 'off' : 'wait'
 
 export const useLog = (filter: Filter, limit: number, wanted = true) =>
@@ -47,7 +47,7 @@ function Whose ({ entry: { developerId, deviceId, externalId: uuid } }: { entry:
 const newestOf = (entries: Certificate[]) => entries.reduce((newest, entry) =>
   entry.certificate_issuance_end > newest.certificate_issuance_end ? entry : newest)
 
-function noteOf (entry: Certificate, latest: string): string {
+export function noteOf (entry: Certificate, latest: string): string {
   if (entry.readvalue_watthour < 0) return t('certs.rest')
   if (entry.status === 'Carried') return t('certs.waits')
   return entry.certificate_issuance_end < latest ? t('certs.earlier') : ''
@@ -79,7 +79,11 @@ function Rows ({ entries, group, ofOne, parts, cut }: {
   return (
     <>
       <tr>
-        <td className='wide'><Period start={start} end={end} /></td>
+        <td className='wide'>
+          {first.status === 'Carried' ? <Period start={start} end={end} /> : (
+            <a href={to('certificates', first.id)}><Period start={start} end={end} /></a>
+          )}
+        </td>
         {!ofOne && (
           <td className='wide'>
             {devices > 1 ? t('devices.count', { n: devices }) : <Whose entry={first} />}

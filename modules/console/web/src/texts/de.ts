@@ -186,6 +186,7 @@ export const de: Record<Key, string> = {
   'cycle.hourly': 'Stündlich', 'cycle.daily': 'Täglich', 'cycle.weekly': 'Wöchentlich', 'cycle.monthly': 'Monatlich', 'cycle.quarterly': 'Vierteljährlich', 'cycle.yearly': 'Jährlich',
   'groups.group': 'Gruppe', 'groups.one': 'Gruppe {id}', 'groups.shared': 'Für Sie freigegeben', 'groups.ownNumber': 'Nummer Ihrer Organisation: {id}',
   'groups.notShared': 'Noch ist keine Gruppe von Anlagen für {name} freigegeben. Der Betreiber der Anlagen kann eine Gruppe für Sie freigeben und braucht dafür die Nummer Ihrer Organisation: {id}.',
+  'certs.back': 'Alle Zertifikate', 'certs.print': 'Drucken oder als PDF speichern', 'certs.heading': 'Zertifikat über erzeugte Energie', 'certs.inZone': 'Zeitraum ({zone})', 'certs.issuedAt': 'Ausgestellt am', 'certs.others': 'Und {n} weitere {n|Eintrag|Einträge}.',
   'certs.byMonth': 'Ausgestellte Energie je Monat', 'certs.issued': '{energy} ausgestellt', 'certs.entries': '{n} {n|Eintrag|Einträge}', 'certs.parts': 'Besteht aus', 'state.copyThis': 'Kopieren:',
   'certs.cut': 'Vielleicht unvollständig: „Mehr zeigen“ ergänzt den Rest.', 'certs.rest': 'Rest unter einer ganzen kWh, auf das nächste Zertifikat übertragen', 'certs.waits': 'Wartet auf das nächste Zertifikat der Gruppe', 'certs.earlier': 'Aus einem früheren Zyklus übertragen',
   'coverage.title': 'Abdeckung', 'coverage.sums': 'Was aus den Messwerten wurde', 'coverage.reason': 'Ergebnis', 'coverage.reads': 'Messwerte', 'coverage.nothing': 'Keine Messwerte in dieser Zeit.',

@@ -188,6 +188,7 @@ export const en = {
   'cycle.hourly': 'Hourly', 'cycle.daily': 'Daily', 'cycle.weekly': 'Weekly', 'cycle.monthly': 'Monthly', 'cycle.quarterly': 'Quarterly', 'cycle.yearly': 'Yearly',
   'groups.group': 'Group', 'groups.one': 'Group {id}', 'groups.shared': 'Shared with you', 'groups.ownNumber': 'Number of your organization: {id}',
   'groups.notShared': 'No group of devices is shared with {name} yet. The operator of the devices can share a group with you, and needs the number of your organization: {id}.',
+  'certs.back': 'All certificates', 'certs.print': 'Print or save as PDF', 'certs.heading': 'Certificate of generated energy', 'certs.inZone': 'Period ({zone})', 'certs.issuedAt': 'Issued on', 'certs.others': 'And {n} more {n|entry|entries}.',
   'certs.byMonth': 'Issued energy by month', 'certs.issued': '{energy} issued', 'certs.entries': '{n} {n|entry|entries}', 'certs.parts': 'Consists of', 'state.copyThis': 'Copy:',
   'certs.cut': 'May be incomplete: “Show more” adds the rest.', 'certs.rest': 'Rest below a whole kWh, carried over to the next certificate', 'certs.waits': 'Waits for the next certificate of the group', 'certs.earlier': 'Carried over from an earlier cycle',
   'coverage.title': 'Coverage', 'coverage.sums': 'What became of the readings', 'coverage.reason': 'Outcome', 'coverage.reads': 'Readings', 'coverage.nothing': 'No readings in this time.',
