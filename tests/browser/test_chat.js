@@ -3,7 +3,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
-const { scene, enter, logIn, go, hold, look, figure, chain } = require('./stage')
+const { scene, enter, logIn, go, hold, button, look, figure, chain } = require('./stage')
 const { base, admin, login, member, converse, say, call } = require('./service')
 
 const MANY = 10000
@@ -129,8 +129,13 @@ scene('chat: messages are marked as unread from one on, in every tab', async ({ 
   await other.goto(page.url().replace(/#.*/, '#/chat')) // the browser is logged in
   await other.getByRole('link', { name: /Pier 9/ }).waitFor()
   const second = chain(page).getByRole('listitem').filter({ hasText: 'The second of three' })
-  await second.hover()
-  await second.getByRole('button', { name: 'Mark unread from here' }).click()
+  const marks = chain(page).getByRole('button', { name: /^Mark unread from here: .+, .+ 20\d\d/ })
+  assert.equal(await marks.count(), 3)
+  assert.equal(await marks.and(page.locator('[tabindex="0"]')).count(), 1, 'Tab reaches one of them')
+  await chain(page).focus()
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('ArrowUp')
+  await second.locator(':focus').press('Enter')
   await page.getByRole('link', { name: /Pier 9/ }).getByText('2 unread').waitFor()
   await page.waitForFunction(() => /^\(2\) /.test(document.title))
   assert.equal(await unreadOf(rob), 2)
@@ -337,6 +342,9 @@ scene('chat: the text does not move while an earlier page arrives', async ({ pag
   const top = chain(page).getByText('number 201 of three hundred') // the first message whose predecessor is known
   while (await top.count() === 0 || await chain(page).evaluate((box) => box.scrollTop > 0)) await page.mouse.wheel(0, -1500)
   const before = (await top.boundingBox()).y
+  const [earlier, today] = [await button(page, 'Show earlier messages').boundingBox(), await page.locator('.jump.now span').boundingBox()]
+  assert.ok(today.y >= earlier.y + earlier.height, 'the day does not cover the button')
+  await page.screenshot({ path: `${process.env.BUSBAR_PICTURES}/chat-earlier.png` })
   pass()
   await chain(page).getByText('number 199 of three hundred').waitFor({ state: 'attached' })
   await page.waitForTimeout(300)

@@ -4,12 +4,12 @@
  */
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown, Mail } from 'lucide-react'
-import { memo, useEffect, useLayoutEffect, useRef, useState } from 'react'
+import { memo, useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react'
 
 import type { Entry } from '../api/types'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
-import { asClock, asDay, asUtc } from '../ui/format'
+import { asClock, asDay, asTime, asUtc } from '../ui/format'
 import { Button } from '../ui/ui'
 import { formatted, mentionOf } from './text'
 
@@ -23,7 +23,8 @@ const HEIGHT = 72 // of a message that was not shown yet; a short one, so that t
 
 /*
  * `author`: the name or e-mail; `before`: the message before it, if there is one; `news`: whether it is the first one
- * that the user had not read; `unread` marks the messages from a place on as unread.
+ * that the user had not read; `unread` marks the messages from a place on as unread; `stop`: whether its button is the
+ * one that Tab reaches.
  */
 interface MessageProps {
   entry: Entry
@@ -34,6 +35,7 @@ interface MessageProps {
   wanted: boolean
   news: boolean
   unread: ((uuid: string) => unknown) | undefined
+  stop: boolean
 }
 
 const isNewDay = (before: Entry | undefined, entry: Entry) =>
@@ -43,7 +45,8 @@ const isNewDay = (before: Entry | undefined, entry: Entry) =>
 const follows = (before: Entry | undefined, entry: Entry) =>
   before?.username === entry.username && Date.parse(entry.createdAt) - Date.parse(before.createdAt) < GROUP_MS
 
-const Message = memo(function Message ({ entry, author, before, own, read, wanted, news, unread }: MessageProps) {
+const Message = memo(function Message (props: MessageProps) {
+  const { entry, author, before, own, read, wanted, news, unread, stop } = props
   const day = isNewDay(before, entry)
   const again = !day && !news && follows(before, entry)
   const mention = mentionOf(useMe())
@@ -62,13 +65,25 @@ const Message = memo(function Message ({ entry, author, before, own, read, wante
         </time>
         {own && read !== null && <span className='delivery'>{read ? t('chat.read') : t('chat.sent')}</span>}
         {!own && unread && (
-          <Button kind='quiet' icon={Mail} aria-label={t('chat.markUnread')} title={t('chat.markUnread')}
-            onClick={() => unread(entry.uuid)} />
+          <Button kind='quiet' icon={Mail} tabIndex={stop ? 0 : -1} title={t('chat.markUnread')}
+            aria-label={t('chat.markUnreadOf', { author, time: asTime(entry.createdAt) })}
+            data-uuid={entry.uuid} onClick={() => unread(entry.uuid)} />
         )}
       </div>
     </>
   )
 })
+
+/* The arrow keys go from the button of a message to the button of the previous or the next message. */
+function goOn (event: KeyboardEvent<HTMLElement>) {
+  const step = { ArrowUp: -1, ArrowDown: 1 }[event.key]
+  const buttons = [...event.currentTarget.querySelectorAll<HTMLElement>('[data-uuid]')]
+  const at = buttons.findIndex((button) => button === event.target)
+
+  if (step === undefined || at < 0) return
+  event.preventDefault()
+  buttons[at + step]?.focus()
+}
 
 /* The message that is being sent. */
 const Pending = ({ text }: { text: string }) => (
@@ -108,6 +123,7 @@ export const Messages = memo(function Messages (props: Props) {
   const stays = useRef(place === null) // at the end, when the window of the messages changes its height
   const [reached, reach] = useState(place === null)
   const [around, widen] = useState(FIRST_AROUND)
+  const [used, use] = useState<string | undefined>() // the message whose button had the focus last
   const unknown = first > 1 && entries.length > 0 ? 1 : 0 // the first message is shown once its predecessor is known
   const wanted = place === null ? -1 : place - first - unknown
   const rows = useVirtualizer({
@@ -128,6 +144,12 @@ export const Messages = memo(function Messages (props: Props) {
   const scrolled = () => {
     if ((list.current?.scrollTop ?? NEAR) < NEAR && first > 1 && !rows.isAtEnd()) earlier()
   }
+
+  const bottom = rows.range?.endIndex ?? 0
+  const others = items.map(({ index }) => ({ index, entry: entries[index + unknown] }))
+    .filter(({ entry }) => entry !== undefined && entry.username !== own)
+  const reachable = others.find(({ entry }) => entry?.uuid === used) ??
+    others.filter(({ index }) => index <= bottom).at(-1) ?? others[0]
 
   const height = rows.scrollRect?.height ?? 0
   const top = (rows.range?.startIndex ?? 0) + unknown
@@ -159,7 +181,8 @@ export const Messages = memo(function Messages (props: Props) {
       {above && !isNewDay(entries[top - 1], above) && (
         <div className='jump now' aria-hidden='true'><span>{asDay(above.createdAt)}</span></div>
       )}
-      <ol style={{ height: rows.getTotalSize(), paddingTop: items[0]?.start }}>
+      <ol style={{ height: rows.getTotalSize(), paddingTop: items[0]?.start }} onKeyDown={goOn}
+        onFocus={({ target }) => use(target.dataset.uuid)}>
         {items.map(({ index, key }) => {
           const at = index + unknown
           const entry = entries[at]
@@ -175,6 +198,7 @@ export const Messages = memo(function Messages (props: Props) {
                   wanted={first + at === place}
                   news={entry.uuid === firstNew}
                   unread={unread}
+                  stop={entry === reachable?.entry}
                 />
               ) : (
                 <Pending text={pending ?? ''} />

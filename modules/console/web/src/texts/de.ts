@@ -54,7 +54,7 @@ export const de: Record<Key, string> = {
   'chat.send': 'Senden', 'chat.sending': 'Wird gesendet …', 'chat.notSent': 'Nicht gesendet: {problem} Ihr Text ist noch da.',
   'chat.messages': 'Nachrichten', 'chat.sent': 'Gesendet', 'chat.read': 'Gelesen',
   'chat.earlier': 'Frühere Nachrichten zeigen', 'chat.live': 'Live', 'chat.notLive': 'Verbindung wird erneuert …', 'chat.unread': 'ungelesen', 'chat.back': 'Alle Unterhaltungen',
-  'chat.you': 'Sie', 'chat.fresh': '{n} neue {n|Nachricht|Nachrichten}', 'chat.news': 'Neue Nachrichten', 'chat.markUnread': 'Ab hier als ungelesen markieren', 'chat.newest': 'Neueste Nachricht', 'chat.keys': 'Eingabe sendet, Umschalt+Eingabe beginnt eine Zeile.', 'chat.keysLine': 'Eingabe beginnt eine Zeile, Strg+Eingabe sendet.',
+  'chat.you': 'Sie', 'chat.fresh': '{n} neue {n|Nachricht|Nachrichten}', 'chat.news': 'Neue Nachrichten', 'chat.markUnread': 'Ab hier als ungelesen markieren', 'chat.markUnreadOf': 'Ab hier als ungelesen markieren: {author}, {time}', 'chat.newest': 'Neueste Nachricht', 'chat.keys': 'Eingabe sendet, Umschalt+Eingabe beginnt eine Zeile.', 'chat.keysLine': 'Eingabe beginnt eine Zeile, Strg+Eingabe sendet.',
   'chat.which': 'Welche Unterhaltungen', 'chat.mine': 'Meine', 'chat.everyone': 'Alle', 'chat.organization': 'Organisation', 'chat.youSaid': 'Sie: {text}',
   'chat.readOnly': 'Sie nehmen an dieser Unterhaltung nicht teil und können sie nur lesen.', 'chat.share': 'Freigeben', 'chat.shared': 'Die Unterhaltung ist freigegeben.',
   'chat.shareAsk': 'Diese Unterhaltung den Konten von {one} und {other} zeigen, auch wenn sie erst nach Beginn der Unterhaltung freigegeben wurden? Das lässt sich nicht zurücknehmen.',
