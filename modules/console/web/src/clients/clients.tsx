@@ -13,7 +13,7 @@ import { Badge, Button, Confirm, Copy, Dialog, Empty, Failed, Id, Loading, Table
 
 const pathOf = ({ id }: Client) => `/api/auth/clients/${id}`
 
-/* The form of a new client, or of `client`. The last day is included. */
+/* The form of a new client, or of `client`, which may have no name. The last day is included. */
 function Edit ({ client, close, done }: { client?: Client, close: () => void, done: (client: MadeClient) => void }) {
   const until = client?.expiresAt ? dayOf(new Date(Date.parse(client.expiresAt) - 1).toISOString()) : ''
   const form = useSentForm({ name: client?.name ?? '', expiresAt: until }, {
@@ -26,7 +26,7 @@ function Edit ({ client, close, done }: { client?: Client, close: () => void, do
 
   return (
     <FormDialog title={client ? t('devices.edit') : t('clients.new')} of={form} close={close}>
-      <Input of={form} name='name' label={t('clients.name')} required maxLength={100} />
+      <Input of={form} name='name' label={t('clients.name')} required={client?.name !== ''} maxLength={100} />
       <Input of={form} name='expiresAt' label={t('clients.until')} type='date' />
     </FormDialog>
   )
