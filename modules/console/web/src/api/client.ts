@@ -5,6 +5,7 @@
  * that nothing typed is lost.
  */
 import { NO_ROUTE, asMessage, asProblem, type FieldError } from '../texts/problems'
+import { language } from '../texts/texts'
 
 /* `message` and the problem of each error are in the language that the page has when they are read. */
 export class ApiError extends Error {
@@ -134,7 +135,8 @@ export function watchHost () {
 async function ask (path: string, request: RequestInit): Promise<Response> {
   const watch = watchHost()
   try {
-    return await fetch(path, request.body instanceof FormData ? request : { ...request, signal: watch.signal })
+    const headers = { ...request.headers, 'Accept-Language': language } // of mails that the request sends
+    return await fetch(path, { ...request, headers, ...(!(request.body instanceof FormData) && { signal: watch.signal }) })
   } catch {
     throw Object.assign(new ApiError(0, ''), { hung: watch.signal.aborted })
   } finally {
