@@ -1,5 +1,5 @@
 /*
- * Sends a fixed number of requests: node ask.js unread_count|post COUNT CONNECTIONS. Request k of a run is the
+ * Sends a fixed number of requests: node ask.js unread_count|post|batch COUNT CONNECTIONS. Request k of a run is the
  * same in every run. A response other than 2xx ends the program. Environment: PORT, TOKENS.
  */
 'use strict'
@@ -21,6 +21,12 @@ const kinds = {
     const n = k % 10000 + 1
     const body = JSON.stringify({ username: `u${n}@bench.test`, chatEntry: text })
     return { method: 'POST', path: `/api/chat/conversations/${k}/messages`, n, body }
+  },
+  batch: (k) => { // readings of 1,000 minutes of device k
+    const time = (minute) => new Date(Date.UTC(2016, 0, 1) + minute * 60000).toISOString().replace('.000', '')
+    const reads = Array.from({ length: 1000 }, (_, i) => ({ startDate: time(i), endDate: time(i + 1), value: 10 }))
+    const body = JSON.stringify({ type: 'Delta', unit: 'Wh', reads })
+    return { method: 'POST', path: `/api/meter-reads/new/d${k}`, n: 1, body }
   }
 }
 

@@ -16,7 +16,7 @@ start_counted() {
 }
 
 ask() { # KIND COUNT CONNECTIONS
-    PORT=$host_port TOKENS=$work/tokens step node "$top/bench/ask.js" "$@" >&2 ||
+    PORT=$host_port TOKENS=${tokens:-$work/tokens} step node "$top/bench/ask.js" "$@" >&2 ||
         die "a request of the kind $1 failed"
 }
 
@@ -66,6 +66,8 @@ count_bulk() {
     empty_bulk plants
     send_file Reads mixed
     counted "store a reading" 1 "$bulk_rows" store_file
+    empty_bulk plants
+    tokens=$work/bulk counted batch 1 20000 ask batch 20 1
 }
 
 instructions_report() {
@@ -80,7 +82,8 @@ these figures.
 |---|---|---|
 END
     awk -F '\t' '
-        BEGIN { names["post"] = "a post"; names["unread_count"] = "an unread count" }
+        BEGIN { names["post"] = "a post"; names["batch"] = "a reading of a batch of 1,000"
+                names["unread_count"] = "an unread count" }
         { name = $2 in names ? names[$2] : "a row of a bulk upload: " $2
           printf "| %s | %s | %d |\n", name, $3, $4 }' "$work/results"
     echo
