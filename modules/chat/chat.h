@@ -89,11 +89,12 @@ struct chat_scope {
 void chat_heard(void *state, const char *payload);
 
 /*
- * module.c: the fields of a conversation in lists; the last four only in the list of all
+ * module.c: the fields of a conversation in lists; the last five only in the list of all
  * conversations. CHAT_COLUMNS are the columns of the first six.
  */
-enum { CHAT_CONVERSATION = 6, CHAT_UNREAD = 8, CHAT_SEEN = 12 };
+enum { CHAT_CONVERSATION = 6, CHAT_UNREAD = 8, CHAT_SEEN = 13 };
 extern const struct bb_field chat_fields[CHAT_SEEN];
+#define CHAT_CLOSED "(c.closed_entries IS NOT DISTINCT FROM c.entries)"
 #define CHAT_COLUMNS                                                                               \
     "c.id, c.participant1, c.participant2, c.head_uuid, c.last_entry_uuid, c.device_project_name"
 
@@ -159,8 +160,9 @@ bb_handler chat_command_archive, chat_command_restore, chat_command_doctor;
 /* Restores the archived parts with messages from `first` to `last` (seq), or ends the request. */
 void chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last);
 
-/* The routes, each in the file of its name; chat_read() and chat_share() are in post.c. */
+/* The routes, each in the file of its name. post.c has those that change a conversation. */
 bb_handler chat_list, chat_seen, chat_search, chat_find, chat_start, chat_post, chat_chain,
-    chat_unread_count, chat_unread_devices, chat_read, chat_share, chat_stream;
+    chat_unread_count, chat_unread_devices, chat_read, chat_share, chat_close_conversation,
+    chat_reopen, chat_stream;
 
 #endif

@@ -188,10 +188,10 @@ int chat_list(struct bb_request *rq)
 // clang-format off
 #define SEEN_PAGE(rows)                                                                            \
     "SELECT " LISTED ", c.organisation, json_build_object('username', e.username, 'chatEntry',"    \
-    " left(e.chat_entry, 200), 'createdAt', " BB_SQL_TIME("e.created_at") "), n1.name, n2.name,"   \
-    " c.last || '-' || c.id FROM (SELECT c.*, " LAST_AT " AS last FROM " rows LATEST_FIRST ") c"   \
-    " JOIN chat_entry e ON e.conversation_id = c.id AND e.seq = c.entries" JOIN_NAME("1")          \
-    JOIN_NAME("2") " ORDER BY c.last DESC, c.id DESC"
+    " left(e.chat_entry, 200), 'createdAt', " BB_SQL_TIME("e.created_at") "), n1.name, n2.name, "  \
+    CHAT_CLOSED ", c.last || '-' || c.id FROM (SELECT c.*, " LAST_AT " AS last FROM " rows         \
+    LATEST_FIRST ") c JOIN chat_entry e ON e.conversation_id = c.id AND e.seq = c.entries"         \
+    JOIN_NAME("1") JOIN_NAME("2") " ORDER BY c.last DESC, c.id DESC"
 // clang-format on
 
 static const struct bb_sql seen_pages[] = {
@@ -217,11 +217,12 @@ int chat_seen(struct bb_request *rq)
     int64_t limit = bb_arg_int(rq, "limit", LIMIT);
     bool one = bb_arg(rq, "id") != NULL;
     struct position position = list_position(rq);
-    const struct bb_rows *rows = bb_query_or_end(
-        rq, &seen_pages[chat_source(rq, &scope, one)],
-        BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_arg(rq, "id")),
-                position.time ? bb_i(position.time) : bb_null(), bb_i(position.id), bb_i(limit + 1),
-                bb_t(bb_arg(rq, "organizationId")), bb_t(bb_arg(rq, "search"))));
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, &seen_pages[chat_source(rq, &scope, one)],
+                        BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(bb_arg(rq, "id")),
+                                position.time ? bb_i(position.time) : bb_null(), bb_i(position.id),
+                                bb_i(limit + 1), bb_t(bb_arg(rq, "organizationId")),
+                                bb_t(bb_arg(rq, "search")), bb_t(bb_arg(rq, "closed"))));
 
     return bb_reply_fields(rq, rows, (size_t)limit, CHAT_SEEN, chat_fields, CHAT_SEEN);
 }

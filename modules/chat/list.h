@@ -4,8 +4,8 @@
  *
  * Parameters: $1 to $3 the scope, $5 and $6 the last activity in microseconds (null: the latest)
  * and the id of the conversation before which the list begins, $7 the number of rows. The others
- * are null or a filter: $4 id, $8 organization, $9 part of an e-mail, name or device name. The list
- * of an e-mail's conversations has the e-mail as $4 and no filters.
+ * are null or a filter: $4 id, $8 organization, $9 part of an e-mail, name or device name, $10
+ * whether closed. The list of an e-mail's conversations has the e-mail as $4 and no filters.
  */
 #ifndef CHAT_LIST_H
 #define CHAT_LIST_H
@@ -43,6 +43,7 @@
 #define FILTERS                                                                                    \
     "($4::bigint IS NULL OR c.id = $4::bigint)"                                                    \
     " AND ($8::bigint IS NULL OR c.organisation = $8::bigint)"                                     \
+    " AND ($10::boolean IS NULL OR " CHAT_CLOSED " = $10::boolean)"                                \
     " AND ($9::text IS NULL OR position(lower($9::text) IN lower(concat_ws(' ', c.participant1,"   \
     " c.participant2, c.device_project_name))) > 0 OR " HAS_NAME ")"
 

@@ -63,6 +63,8 @@ static const struct bb_field seen_query[] = {
     QUERY_ORGANIZATION("Only conversations of this organization."),
     {.name = "search", .type = BB_TEXT, .max = 100,
      .help = "Only conversations with this text, in any case, in an e-mail, name or device name."},
+    {.name = "closed", .type = BB_BOOL,
+     .help = "true: only closed conversations. false: only open ones."},
 };
 static const struct bb_field search_query[] = {
     {.name = "q", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 100,
@@ -175,6 +177,8 @@ const struct bb_field chat_fields[] = {
     {.name = "lastMessage", .type = BB_OBJECT, .flags = BB_REQUIRED,
      .fields = BB_TABLE(last_message)},
     NAMES,
+    {.name = "closed", .type = BB_BOOL, .flags = BB_REQUIRED,
+     .help = "Whether it was closed after its last message."},
 };
 const struct bb_field chat_found_fields[] = {
     {.name = "uuid", .type = BB_UUID, .flags = BB_REQUIRED},
@@ -263,6 +267,15 @@ static const struct bb_route routes[] = {
      .help = "Share a conversation with the accounts of its participants. If an account was "
              "approved after the conversation began, it sees the conversation only after you share "
              "it."},
+    {.method = "POST", .path = "/api/chat/conversations/:id/close",
+     .roles = BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
+     .handler = chat_close_conversation, .flags = BB_NO_BODY | BB_AUDITED,
+     .segments = BB_TABLE(id_segment), .reply = BB_TABLE(success_reply),
+     .help = "Close a conversation for everybody. The next message reopens it."},
+    {.method = "POST", .path = "/api/chat/conversations/:id/reopen",
+     .roles = BB_ROLE_ADMIN | BB_ROLE_ORGANIZATION_ADMIN | BB_ROLE_API_USER,
+     .handler = chat_reopen, .flags = BB_NO_BODY | BB_AUDITED, .segments = BB_TABLE(id_segment),
+     .reply = BB_TABLE(success_reply), .help = "Reopen a closed conversation."},
     {.method = "GET", .path = "/api/chat/chain/:headUuid", .roles = BB_ANY_ROLE,
      .handler = chat_chain, .segments = BB_TABLE(head_segment), .query = BB_TABLE(chain_query),
      .reply = BB_ARRAY_OF(chained_message),

@@ -1,4 +1,4 @@
-/* The routes that change a conversation: they post a message, mark messages as read, and share. */
+/* The routes that change a conversation: they post, mark as read, share, close and reopen. */
 #include <string.h>
 
 #include "modules/chat/chat.h"
@@ -192,4 +192,38 @@ int chat_share(struct bb_request *rq)
 
     chat_forget(rq->state, id);
     return status;
+}
+
+/*
+ * ---- POST /api/chat/conversations/:id/close and POST /api/chat/conversations/:id/reopen ----
+ *
+ * A conversation is closed while it has as many messages as at the closing, so a post reopens it
+ * and writes nothing for this. A request that changes nothing does not write.
+ */
+
+static const struct bb_sql set_closed = {
+    "UPDATE chat_conversation c SET closed_entries = CASE WHEN $2::boolean THEN entries END"
+    " WHERE id = $1::bigint AND " CHAT_CLOSED " <> $2::boolean",
+    BB_SQL_WRITE,
+};
+
+static int post_set_closed(struct bb_request *rq, bool closed)
+{
+    struct chat_scope scope = chat_scope(rq);
+    int64_t id = chat_visible(rq, &scope, bb_segment_int(rq, "id"))->id;
+    struct bb_tx *unit = bb_unit(rq, (uint64_t)id);
+
+    if (!unit || bb_add(rq, unit, &set_closed, BB_ARGS(bb_i(id), bb_b(closed))) < 0)
+        return bb_failed(rq);
+    return chat_commit(rq, unit, 200, json_pack("{s:b}", "success", 1));
+}
+
+int chat_close_conversation(struct bb_request *rq)
+{
+    return post_set_closed(rq, true);
+}
+
+int chat_reopen(struct bb_request *rq)
+{
+    return post_set_closed(rq, false);
 }

@@ -237,3 +237,8 @@ CREATE INDEX chat_conversation_active ON chat_conversation (last_hour, id);
 ALTER TABLE chat_archive ADD COLUMN archived_at timestamptz NOT NULL DEFAULT now(),
     ALTER COLUMN name TYPE text COLLATE "C";
 CREATE INDEX chat_archive_name ON chat_archive (name);
+
+-- step 5: closed conversations
+
+-- The number of messages at the closing; null if open. A post raises `entries`, and so reopens the conversation.
+ALTER TABLE chat_conversation ADD COLUMN closed_entries bigint;

@@ -31,7 +31,7 @@ enum { WORDS = 30 };
 
 // clang-format off
 /*
- * $10 the words, separated by spaces, $11 to $13 the last message seen, $14 the number of messages.
+ * $11 the words, separated by spaces, $12 to $14 the last message seen, $15 the number of messages.
  * LIKE is much faster than the regular expression, so it comes first. The words have no ASCII
  * characters but letters and digits, and thus no characters with a meaning in either. OFFSET 0
  * makes PostgreSQL read the messages by their conversations. The last column is the conversation
@@ -42,13 +42,13 @@ enum { WORDS = 30 };
     " - c.entries AS newer FROM (SELECT c.id, c.entries, " LAST_AT " AS last FROM " source         \
     LATEST_FIRST ") c), w AS (SELECT array_agg('%' || word || '%') AS parts, array_agg(CASE"       \
     " WHEN ascii(word) < " UNSPACED " THEN '(^|[^[:alnum:]])' ELSE '' END || word) AS begins"      \
-    " FROM unnest(string_to_array(lower($10::text), ' ')) AS words (word)),"                       \
+    " FROM unnest(string_to_array(lower($11::text), ' ')) AS words (word)),"                       \
     " f AS (SELECT e.*, w.begins FROM w CROSS JOIN s CROSS JOIN LATERAL"                           \
     " (SELECT * FROM chat_entry e WHERE e.conversation_id = s.id AND e.seq > s.entries - " SCAN    \
-    " AND (e.created_at, e.conversation_id, e.seq) < (" MOMENT("$11") ", $12::bigint, $13::bigint)" \
+    " AND (e.created_at, e.conversation_id, e.seq) < (" MOMENT("$12") ", $13::bigint, $14::bigint)" \
     " AND lower(left(e.chat_entry, " TEXT ")) LIKE ALL (w.parts)"                                  \
     " AND lower(left(e.chat_entry, " TEXT ")) ~ ALL (w.begins) OFFSET 0) e WHERE s.newer < " SCAN  \
-    " ORDER BY e.created_at DESC, e.conversation_id DESC, e.seq DESC LIMIT $14::bigint)"           \
+    " ORDER BY e.created_at DESC, e.conversation_id DESC, e.seq DESC LIMIT $15::bigint)"           \
     " SELECT f.uuid, f.conversation_id, f.seq, f.username, CASE WHEN x.first > 0 THEN '…' ELSE ''" \
     " END || substr(x.text, x.first + 1, " EXCERPT ") || CASE WHEN"                                \
     " length(x.text) > x.first + " EXCERPT " THEN '…' ELSE '' END, " BB_SQL_MS("f.created_at")     \
@@ -130,7 +130,7 @@ int chat_search(struct bb_request *rq)
         rq, &found[chat_source(rq, &scope, conversation != NULL)],
         BB_ARGS(CHAT_SCOPE_ARGS(&scope), bb_t(conversation), at.last ? bb_i(at.last) : bb_null(),
                 bb_i(at.last ? at.id : INT64_MAX), bb_i(CONVERSATIONS),
-                bb_t(bb_arg(rq, "organizationId")), bb_null(), bb_t(words),
+                bb_t(bb_arg(rq, "organizationId")), bb_null(), bb_null(), bb_t(words),
                 at.time ? bb_i(at.time) : bb_null(), bb_i(at.conversation), bb_i(at.place),
                 bb_i(limit + 1)));
     size_t count = bb_cell(rq, rows, 0, 0) ? bb_count(rq, rows) : 0;

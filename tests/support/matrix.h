@@ -89,6 +89,8 @@ static const struct matrix_row matrix[] = {
     {"POST", "/api/chat/conversations/:id/messages", ALL_ROLES(400)},
     {"PATCH", "/api/chat/conversations/:id/read", ALL_ROLES(400)},
     {"POST", "/api/chat/conversations/:id/share", SHARERS(404)},
+    {"POST", "/api/chat/conversations/:id/close", SHARERS(404)},
+    {"POST", "/api/chat/conversations/:id/reopen", SHARERS(404)},
     {"GET", "/api/chat/chain/:headUuid", ALL_ROLES(404)},
     {"GET", "/api/chat/unread-count/:email", ALL_ROLES(200)},
     {"GET", "/api/chat/unread-devices/:email", ALL_ROLES(200)},

@@ -119,6 +119,8 @@ TEST(every_kind_of_change_is_recorded)
         {"POST /api/organization/invitations {'email':'j@example.com','role':'User'}", maker, 409},
         {"PUT /api/admin/users/" NO_ID " {}", admin, 404},
         {"POST /api/chat/conversations/" NO_ID "/share", maker, 404},
+        {"POST /api/chat/conversations/" NO_ID "/close", maker, 404},
+        {"POST /api/chat/conversations/" NO_ID "/reopen", maker, 404},
         {"POST /api/device {'externalId':'audited'}", maker, 201},
         {"PATCH /api/device/none {'siteName':'s'}", maker, 404},
         {"PATCH /api/device/by-site/none {'siteName':'s'}", maker, 404},

@@ -166,9 +166,13 @@ TEST(restored_messages_are_removed_again_after_a_week)
 TEST(a_post_continues_an_archived_conversation)
 {
     struct talk talk = old_talk("goes.on@shop.example", 5, 100);
+    const char *listed = text("GET /api/chat/conversations?id=%jd", (intmax_t)talk.id);
 
     archive(&talk);
+    ask(platform, 200, NULL, "POST /api/chat/conversations/%jd/close", (intmax_t)talk.id);
+    ask(platform, 200, "[{'closed':true}]", "%s", listed);
     ck_status(talk_post(host, platform, &talk, "goes.on@shop.example", "later"), 201);
+    ask(platform, 200, "[{'closed':false}]", "%s", listed);
     const json_t *all = chain(&talk, "");
 
     ck_assert_uint_eq(json_array_size(all), 6);

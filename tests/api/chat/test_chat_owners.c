@@ -112,6 +112,44 @@ TEST(only_the_owner_shares_a_conversation)
     ask(admin, 404, NULL, "POST /api/chat/conversations/987654321/share");
 }
 
+/* Admins and callers of the organization close and reopen, on any host; a message reopens, too. */
+TEST(a_closed_conversation_is_open_again_after_a_message)
+{
+    const struct person *user = person_with_role(host, admin, "owners.user", "User");
+    struct talk talk = talk_start(host, m, m->email, user->email, "closing");
+    const char *list = "GET /api/chat/conversations?search=closing";
+    const struct {
+        const struct host *on;
+        const struct person *by;
+        const char *what; /* NULL: a message */
+        long status;
+        bool closed; /* afterwards */
+    } steps[] = {
+        {host, m, "reopen", 200, false},    {host, m, "close", 200, true},
+        {other, admin, "close", 200, true}, {host, user, "reopen", 403, true},
+        {host, k, "reopen", 404, true},     {other, admin, "reopen", 200, false},
+        {host, user, "close", 403, false},  {other, k, "close", 404, false},
+        {host, admin, "close", 200, true},  {other, user, NULL, 201, false},
+        {other, m, "reopen", 200, false},   {other, m, "close", 200, true},
+    };
+
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const char *now = text("[{'closed':%s}]", steps[i].closed ? "true" : "false");
+        int64_t unread = talk_unread(host, user, user->email);
+        const char *path = text("/api/chat/conversations/%jd/%s", (intmax_t)talk.id, steps[i].what);
+
+        ck_status(steps[i].what ? http(steps[i].on, "POST", path, steps[i].by->token, NULL)
+                                : talk_post(steps[i].on, steps[i].by, &talk, user->email, "wait"),
+                  steps[i].status);
+        ask(user, 200, now, "%s", list);
+        ask(user, 200, steps[i].closed ? now : "[]", "%s&closed=true", list);
+        ask(user, 200, steps[i].closed ? "[]" : now, "%s&closed=false", list);
+        ck_assert_int_eq(talk_unread(host, user, user->email), unread);
+    }
+    talk = talk_start(host, k, "closed.by.m@shop.example", m->email, NULL);
+    ask(m, 200, "{'success':true}", "POST /api/chat/conversations/%jd/close", (intmax_t)talk.id);
+}
+
 /* ---- the owner of a conversation started by an Admin ---- */
 
 static struct talk start_by_admin(const char *email, const char *name)

@@ -1353,6 +1353,7 @@ export interface components {
             lastMessage: components["schemas"]["LastMessage"];
             name1: string | null;
             name2: string | null;
+            closed: boolean;
         };
         LastMessage: {
             username: string;
