@@ -14,6 +14,13 @@ const LEFT_MS = 120000
 const unreadOf = async ({ email, token }) => (await call('GET', `/api/chat/unread-count/${encodeURIComponent(email)}`, token)).count
 const send = (page) => page.getByRole('button', { name: 'Send', exact: true }).click()
 
+/* Opens another tab, which repeats no request after a time. */
+async function withoutPolls (page) {
+  const other = await page.context().newPage()
+  await other.addInitScript(() => { window.setInterval = () => 0 })
+  return other
+}
+
 /* Posts the messages from number `from` to the one before `end`, up to 50 at once. */
 async function sayMany (person, { id }, from, end, textOf) {
   for (let at = from; at < end; at += 50) await Promise.all(Array.from({ length: Math.min(50, end - at) }, (_, i) => say(person, id, textOf(at + i))))
@@ -121,7 +128,7 @@ scene('chat: messages are marked as unread from one on, in every tab', async ({ 
   const { conversation } = await converse(admin, rob, 'The first of three', 'Pier 9')
   await say(admin, conversation.id, 'The second of three')
   await say(admin, conversation.id, 'The third of three')
-  const other = await page.context().newPage()
+  const other = await withoutPolls(page)
 
   await enter(page, rob, `#/chat/${conversation.id}`)
   await chain(page).getByText('The third of three').waitFor()
@@ -139,7 +146,6 @@ scene('chat: messages are marked as unread from one on, in every tab', async ({ 
   await page.getByRole('link', { name: /Pier 9/ }).getByText('2 unread').waitFor()
   await page.waitForFunction(() => /^\(2\) /.test(document.title))
   assert.equal(await unreadOf(rob), 2)
-  await other.reload()
   await other.getByRole('link', { name: /Pier 9/ }).getByText('2 unread').waitFor()
   await other.close()
   await page.getByRole('link', { name: /Pier 9/ }).click()
@@ -383,6 +389,43 @@ scene('chat: an Admin sees, searches and shares all conversations', async ({ ope
   const nobody = await open()
   await enter(nobody, await member('Cleo'), `#/chat/${conversation.id}`)
   await nobody.getByText('This conversation is not there').waitFor()
+})
+
+scene('chat: a conversation is closed and reopened, in every tab, and a message reopens it', async ({ page, open }) => {
+  const cleo = await member('Cleo', 'Buyer')
+  const { conversation } = await converse(cleo, await login(admin), 'Is it done?', 'Closing 1')
+  const rowOf = (one) => one.getByRole('link', { name: /Closing 1/ })
+  const closedIn = (one) => rowOf(one).getByText('Closed', { exact: true })
+  const other = await withoutPolls(page)
+
+  await enter(page, admin, `#/chat/${conversation.id}?state=open`)
+  await rowOf(page).waitFor()
+  await other.goto(page.url().replace(/#.*/, '#/chat?search=Closing+1')) // the browser is logged in
+  await rowOf(other).waitFor()
+  await page.bringToFront()
+  await page.getByRole('button', { name: 'Close conversation' }).press('Enter')
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByText('The conversation is open again.').waitFor()
+  await rowOf(page).waitFor()
+  await page.getByRole('button', { name: 'Close conversation' }).click()
+  await page.getByText('The next message reopens it.').waitFor()
+  await rowOf(page).waitFor({ state: 'detached' })
+  await chain(page).getByText('Is it done?').waitFor()
+  await closedIn(other).waitFor()
+  await look(other, 'chat-closed')
+  await page.getByLabel('State').selectOption('Closed')
+  await rowOf(page).waitFor()
+  assert.match(page.url(), /state=closed/)
+  await look(page, 'chat-closed-open')
+  const hers = await open()
+  await enter(hers, cleo, `#/chat/${conversation.id}`)
+  await closedIn(hers).waitFor()
+  assert.equal(await hers.getByRole('button', { name: /Reopen|Close conversation/ }).count() + await hers.getByLabel('State').count(), 0)
+  await hers.getByLabel('Write a message').fill('Not yet.')
+  await send(hers)
+  await closedIn(hers).waitFor({ state: 'detached' })
+  await page.getByText('No conversation matches.').waitFor()
+  await page.getByRole('button', { name: 'Close conversation' }).waitFor()
 })
 
 scene('chat: the list shows the last message and its time', async ({ page }) => {

@@ -6,7 +6,7 @@ import { Suspense, useEffect, useLayoutEffect, useReducer, useState } from 'reac
 import { ApiError, call, get, renew, session } from './api/client'
 import type { Own } from './api/types'
 import { drafts } from './chat/drafts'
-import { useNotifications } from './chat/live'
+import { tabs, useNotifications } from './chat/live'
 import { useUnread } from './chat/unread'
 import { Find } from './help/find'
 import { Keys, useKeys } from './help/keys'
@@ -40,6 +40,7 @@ const client = new QueryClient({
     mutations: { networkMode: 'always' }
   }
 })
+tabs.onmessage = () => void client.invalidateQueries({ queryKey: ['conversations'] })
 
 const many = (n: number) => n > 99 ? '99+' : n
 

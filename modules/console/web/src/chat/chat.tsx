@@ -5,7 +5,7 @@
  */
 import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { MessagesSquare, Plus } from 'lucide-react'
-import { useState } from 'react'
+import { useRef, useState } from 'react'
 
 import { get, page, query } from '../api/client'
 import type { Conversation as Data } from '../api/types'
@@ -36,24 +36,27 @@ function pauseOf (live: boolean, open: Data | null | undefined, email: string): 
 }
 
 function useConversations (
-  mine: boolean, search: string, organizationId: number | undefined, pause: (all: Data[]) => number
+  filters: { mine?: true, search: string, organizationId?: number, closed?: boolean }, pause: (all: Data[]) => number
 ) {
   return useInfiniteQuery({
-    queryKey: ['conversations', mine, search, organizationId],
+    queryKey: ['conversations', filters],
     queryFn: ({ pageParam }) => page<Data[]>(pageParam),
-    initialPageParam: `/api/chat/conversations${query({ limit: 50, mine: mine || undefined, search, organizationId })}`,
+    initialPageParam: `/api/chat/conversations${query({ limit: 50, ...filters })}`,
     getNextPageParam: (last) => last.next,
     placeholderData: keepPreviousData,
     refetchInterval: ({ state: { data } }) => pause(data?.pages.flatMap(({ items }) => items) ?? [])
   })
 }
 
-/* The open conversation, which need not be in the list. */
+/* The open conversation, which need not be in the list, for example after it was closed. */
 function useOpen (id: string | undefined, listed: Data | undefined, pause: (open: Data | null | undefined) => number) {
+  const known = useRef(listed)
+  if (listed) known.current = listed
   const single = useQuery({
     queryKey: ['conversations', 'one', id],
     queryFn: async () => (await get<Data[]>(`/api/chat/conversations${query({ id })}`))[0] ?? null,
     enabled: id !== undefined && !listed && /^\d+$/.test(id),
+    placeholderData: () => String(known.current?.id) === id ? known.current : undefined,
     refetchInterval: ({ state: { data } }) => pause(data)
   })
   return { data: listed ?? single.data ?? undefined, waits: single.isLoading }
@@ -62,15 +65,17 @@ function useOpen (id: string | undefined, listed: Data | undefined, pause: (open
 export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
   const me = useMe()
   const { several, chosen, knownAs } = useOrganizations()
-  const [{ all: every, search, q }, change] = useValues('all', 'search', 'q')
-  const kept = { all: every, search, q }
+  const [kept, change] = useValues('all', 'state', 'search', 'q')
+  const { all: every, state, search, q } = kept
   const [starting, setStarting] = useState(false)
   const acts = isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser')
   const mine = !acts || every === ''
   const live = useLive(ignore) // keeps the list up to date
   const isOpen = (data: Data) => String(data.id) === id
   const pause = (data: Data | null | undefined) => pauseOf(live, data, me.email)
-  const list = useConversations(mine, search.trim(), chosen, (all) => pause(all.find(isOpen)))
+  const list = useConversations({
+    mine: mine || undefined, search: search.trim(), organizationId: chosen, closed: state === '' ? undefined : state === 'closed'
+  }, (all) => pause(all.find(isOpen)))
   const all = list.data?.pages.flatMap(({ items }) => items) ?? []
   const { data: open, waits } = useOpen(id, all.find(isOpen), pause)
   const text = open
@@ -93,14 +98,21 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
           </Button>
         </header>
         {acts && (
-          <div className='row choice' role='group' aria-label={t('chat.which')}>
-            <Button aria-pressed={mine} onClick={() => change({ all: '' })}>
-              {t('chat.mine')}
-            </Button>
-            <Button aria-pressed={!mine} onClick={() => change({ all: '1' })}>
-              {t(isOne(me, 'Admin') ? 'chat.everyone' : 'chat.organization')}
-            </Button>
-          </div>
+          <>
+            <div className='row choice' role='group' aria-label={t('chat.which')}>
+              <Button aria-pressed={mine} onClick={() => change({ all: '' })}>
+                {t('chat.mine')}
+              </Button>
+              <Button aria-pressed={!mine} onClick={() => change({ all: '1' })}>
+                {t(isOne(me, 'Admin') ? 'chat.everyone' : 'chat.organization')}
+              </Button>
+            </div>
+            <select aria-label={t('chat.state')} value={state} onChange={(e) => change({ state: e.target.value })}>
+              <option value=''>{t('chat.anyState')}</option>
+              <option value='open'>{t('chat.open')}</option>
+              <option value='closed'>{t('chat.closed')}</option>
+            </select>
+          </>
         )}
         {([['search', 'chat.search', search], ['q', 'chat.words', q]] as const).map(([name, label, value]) => (
           <Typed key={name} type='search' aria-label={t(label)} placeholder={t(label)} maxLength={100} value={value}
@@ -111,7 +123,7 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
             {list.isPending && <Loading />}
             {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
             {list.isSuccess && all.length === 0 && (
-              <Empty>{t(search !== '' || chosen !== undefined ? 'chat.nothing' : 'chat.empty')}</Empty>
+              <Empty>{t(search !== '' || state !== '' || chosen !== undefined ? 'chat.nothing' : 'chat.empty')}</Empty>
             )}
             <ul>
               {all.map((data) => (

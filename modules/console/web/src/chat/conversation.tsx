@@ -1,6 +1,6 @@
 /* One conversation: its messages, and the box for the next one. */
 import { useQueryClient } from '@tanstack/react-query'
-import { Share2 } from 'lucide-react'
+import { Archive, ArchiveRestore, Share2 } from 'lucide-react'
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react'
 
 import { call, session, type ApiError } from '../api/client'
@@ -10,12 +10,13 @@ import { useOrganizations } from '../organization'
 import { visit } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
+import { useAction } from '../ui/action'
 import { toast } from '../ui/toast'
-import { Button, Confirm, Failed, Loading, problemOf } from '../ui/ui'
+import { Badge, Button, Confirm, Failed, Loading, problemOf } from '../ui/ui'
 import { useChain } from './chain'
 import { Compose } from './compose'
 import { onSent, usePending, type Sending } from './drafts'
-import { useLive, type Arrival } from './live'
+import { readAgain, useLive, type Arrival } from './live'
 import { Messages } from './messages'
 
 const AGAIN_MS = 5000
@@ -146,6 +147,25 @@ function Share ({ conversation }: { conversation: Data }) {
   )
 }
 
+/* Closes the conversation or reopens it, for everybody, and offers to undo it. */
+function Close ({ conversation: { id, closed } }: { conversation: Data }) {
+  const client = useQueryClient()
+  const change = useAction({
+    mutationFn: (close: boolean) => call('POST', `/api/chat/conversations/${id}/${close ? 'close' : 'reopen'}`),
+    onSuccess: async (_, close) => {
+      await readAgain(client)
+      toast(t(close ? 'chat.isClosed' : 'chat.isOpen'), () => change.mutate(!close))
+    },
+    onError: (problem) => toast(problemOf(problem))
+  })
+
+  return (
+    <Button kind='quiet' icon={closed ? ArchiveRestore : Archive} onClick={() => change.mutate(!closed)}>
+      {t(closed ? 'chat.reopen' : 'chat.close')}
+    </Button>
+  )
+}
+
 /* `place`: the message that is shown first; null: the latest ones. */
 export function Conversation ({ conversation, place, back }: {
   conversation: Data, place: number | null, back: string
@@ -189,7 +209,7 @@ export function Conversation ({ conversation, place, back }: {
       const before = await findPlace(uuid)
       if (before === null) return
       await call('PATCH', `/api/chat/conversations/${id}/read`, { email: me.email, before })
-      await client.invalidateQueries({ queryKey: ['conversations'] })
+      await readAgain(client)
       if (leaving.current) visit(back)
     }
     leaving.current = true
@@ -218,7 +238,7 @@ export function Conversation ({ conversation, place, back }: {
     if (!mine) return
     const stop = new AbortController()
     void markRead(id, me.email, stop.signal).then((accepted) => {
-      if (accepted) void client.invalidateQueries({ queryKey: ['conversations'] })
+      if (accepted) void readAgain(client)
     })
     return () => stop.abort()
   }, [id, last, sees, mine, me.email, client])
@@ -232,7 +252,13 @@ export function Conversation ({ conversation, place, back }: {
           <h1>{title}</h1>
           {about !== '' && <span className='about'>{about}</span>}
         </div>
-        {isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser') && <Share conversation={conversation} />}
+        {conversation.closed && <Badge tone='off'>{t('chat.closed')}</Badge>}
+        {isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser') && (
+          <>
+            <Close conversation={conversation} />
+            <Share conversation={conversation} />
+          </>
+        )}
         <span className={live ? 'live on' : 'live'} role='status'>
           {live ? t('chat.live') : t('chat.notLive')}
         </span>

@@ -4,6 +4,7 @@ import { memo } from 'react'
 import type { Conversation as Data } from '../api/types'
 import { t } from '../texts/texts'
 import { asClock, asDay, asNumber, asUtc } from '../ui/format'
+import { Badge } from '../ui/ui'
 import { titleOf, unreadBy } from './conversation'
 
 const HUES = 360
@@ -51,7 +52,9 @@ export const Item = memo(function Item ({ data, email, organization, current, hr
         <span className='with' title={emails || undefined}>
           {title} {emails !== '' && <span>{emails}</span>}
         </span>{' '}
-        {about !== '' && <small>{about}</small>}{' '}
+        {(data.closed || about !== '') && (
+          <small>{data.closed && <Badge tone='off'>{t('chat.closed')}</Badge>} {about}</small>
+        )}{' '}
         <When at={createdAt} />{' '}
         <span className='last'>{username === email ? t('chat.youSaid', { text: chatEntry }) : chatEntry}</span>{' '}
         {unread > 0 && (

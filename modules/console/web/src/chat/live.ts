@@ -22,6 +22,15 @@ const BLOCKED_MS = 500 // an allowed sound starts earlier
 
 interface Listener { heard: (arrival: Arrival) => unknown, changed: (open: boolean) => void }
 
+/* Other tabs of the browser. A message says that this tab has changed conversations, but added no message. */
+export const tabs = new BroadcastChannel('busbar conversations')
+
+/* Reads the lists of conversations again, in all tabs. */
+export function readAgain (client: QueryClient) {
+  tabs.postMessage(null)
+  return client.invalidateQueries({ queryKey: ['conversations'] })
+}
+
 const listeners = new Set<Listener>()
 let stream: AbortController | null = null // ends the page's stream; null: there is none
 let isOpen = false
