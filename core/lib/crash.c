@@ -346,7 +346,7 @@ static const char *crash_frame_text(char out[FRAME_TEXT], const struct frame *fr
     return out;
 }
 
-/* Finds the names of the frames. The byte before a return address belongs to the call. */
+/* Finds the frames' names. A return address may be past its function: uses the byte before it. */
 static void crash_names(struct report *of)
 {
     for (size_t i = 0; i < of->frame_count; i++) {

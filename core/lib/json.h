@@ -1,6 +1,6 @@
 /*
  * Reads JSON from untrusted sources. It is stricter than jansson: it refuses NUL, more than 64
- * levels, more than 100,000 commas, duplicate keys, a byte order mark, text after the value, and
+ * levels, more commas than allowed, duplicate keys, a byte order mark, text after the value, and
  * anything but an object or array at the top. Problem texts contain no input, which may be secret.
  */
 #ifndef CORE_JSON_H
@@ -35,8 +35,8 @@ bool *json_set_oom_flag(bool *flag);
 void json_note_oom(void);
 
 /*
- * Parses and returns a value, which the caller owns; NULL with *problem filled in. Allows up to
- * `most` commas, because reading a value takes up to 1 us of the loop's time. Any thread.
+ * Returns the value, which the caller owns, or returns NULL and fills in *problem. Refuses more
+ * than `most` commas, because each member takes up to 1 us of the loop's time. Any thread.
  */
 json_t *json_read(const char *bytes, size_t length, size_t most, struct json_problem *problem);
 

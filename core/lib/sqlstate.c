@@ -22,7 +22,7 @@ const struct sqlstate sqlstate_table[] = {
     {"25006", PASSING, 0, NULL},                          /* the server only reads: a standby */
     {"26000", SQLSTATE_STALE, 0, NULL},                   /* no such prepared statement */
     {"3F000", SQLSTATE_UNDEFINED, 0, NULL},               /* schema */
-    {"40001", COLLISION, 0, NULL},                        /* no serial order */
+    {"40001", COLLISION, 0, NULL},                        /* serialization failure */
     {"40P01", COLLISION | LOCKED, 0, NULL},               /* deadlock */
     {"40", PASSING | LATER | SQLSTATE_EXPECTED, 0, NULL}, /* rolled back */
     {"42703", UNDEFINED, 0, NULL},                        /* column */

@@ -109,7 +109,7 @@ void sd_notify_ready(void)
     sd_notify("READY=1");
 }
 
-/* With Type=notify-reload, the service manager identifies the reload by this time. */
+/* With Type=notify-reload, the service manager identifies the reload by MONOTONIC_USEC. */
 void sd_notify_reloading(void)
 {
     char text[64];

@@ -77,7 +77,7 @@ struct supervised_file {
     int sockets[2 * SUPERVISED_SOCKETS];   /* half IPv4, half IPv6; -1: none */
     char listening_at[SUPERVISED_ADDRESS]; /* http.listen at the time of listen() */
     struct worker_state {
-        struct crash_note note; /* why the process is about to end; how "": unknown */
+        struct crash_note note; /* why the process is about to end; unknown if note.how is "" */
         int64_t served_ms;      /* when it began to serve, monotonic; 0: not yet */
         bool stopping;          /* it was asked to stop */
         bool forgiven;          /* a reload has enabled the disabled modules again */

@@ -213,7 +213,7 @@ static int64_t job_period_of(const struct job *job)
     return (int64_t)job->descriptor->every_s * 1000;
 }
 
-/* Returns the delay after the first job, so that not all jobs need the database at once. */
+/* Returns how much later than the first job this job starts, to spread the database's load. */
 static int64_t job_apart(const struct job *job)
 {
     return (int64_t)(job->index * APART_MS) % job_period_of(job);

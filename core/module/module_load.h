@@ -40,7 +40,7 @@ static inline struct host_handle *handle_of(struct bb_host *host)
     return (struct host_handle *)(void *)host;
 }
 
-/* Returns the account of a module; NULL for the host. */
+/* Returns the resource counters of a module (account.h); NULL for the host. */
 static inline struct account *account_of(const struct bb_host *host)
 {
     return host ? ((const struct host_handle *)(const void *)host)->account : NULL;

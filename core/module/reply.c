@@ -313,7 +313,7 @@ static void reply_set_oauth_error(struct core_request *rq, int status, json_t *b
         *at = (*at)->next;
 }
 
-/* Returns whether memory ran out, so that problems of the request may not be the client's fault. */
+/* Returns whether memory ran out. If so, problems found in the request may be false. */
 static bool reply_is_starved(const struct core_request *rq)
 {
     return rq->json_oom || arena_starved(rq->arena);

@@ -98,7 +98,7 @@ struct child {
     bool late;
 };
 
-/* Returns the status for waitpid() once the child has ended; kills it when its time is over. */
+/* Returns waitpid()'s status. Kills the child after limit_ms, or a result above OUTPUT_MAX. */
 static int sandbox_attend(struct child *child, int limit_ms, FILE *result)
 {
     static char piece[PIPE_SIZE];

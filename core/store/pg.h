@@ -83,7 +83,7 @@ struct pg_request {
     bool alone;                     /* must be in a separate batch */
     bool single;                    /* must not share executions with other requests */
     bool uses_earlier_result;       /* shares the executions of an earlier request of its batch */
-    unsigned members;               /* requests in its executions; 0: not shared, or a follower */
+    unsigned members;               /* requests sharing executions; 0: none, or not the first */
     struct pg_request *next_member; /* the next of these requests */
     bool sent;                      /* is part of a batch in progress */
     bool running;                   /* counts as in progress for its owner */

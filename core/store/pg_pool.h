@@ -85,7 +85,7 @@ struct pg_replica {
     struct pg_pool pools[2]; /* like the primary's pools read and long */
     unsigned index;
     bool checking;      /* a check is in progress */
-    int64_t current_ms; /* the start of the last check that found it current; 0: none */
+    int64_t current_ms; /* when the last check began that found it current */
     struct replica_stats *stats;
 };
 

@@ -321,7 +321,7 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
         return reply_error(rq, 400, "Idempotency-Key must be 1 to 255 visible characters");
     if (!rq->generation->seal)
         return reply_error(rq, 503, "Idempotency-Key needs the setting secrets.keys");
-    /* API clients must not get responses to sessions */
+    /* an API client must not get a response stored for a session of its account */
     idem->route =
         arena_format(rq->arena, "%s%s %s", principal && principal->client ? "client " : "",
                      route->method, route->path);

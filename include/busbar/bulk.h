@@ -65,9 +65,9 @@ struct bb_bulk_row {
     struct bb_bulk_problem *problems;
     struct bb_bulk_claim claim; /* set by check() */
     /*
-     * The cell of `name_column` as it was sent, with the apostrophe that exports put before = + - @
-     * and that `cells` lacks; NULL if the cell has no such apostrophe. If an object has exactly
-     * this name, the row refers to that object.
+     * The cell of `name_column` as it was sent, if it has the apostrophe that exports put before
+     * = + - @ and that `cells` lacks; otherwise NULL. If an object has exactly this name, the row
+     * refers to that object.
      */
     const char *name_as_sent;
     struct bb_bulk_problem *warnings; /* added by bb_bulk_warn() in check() */

@@ -129,7 +129,7 @@ static const char *login_basic_header(struct bb_request *rq)
 
 /*
  * Splits "Basic base64(id:secret)". Returns 0, or -1 if the header is malformed or the id is not
- * hexadecimal like all ids. The database would refuse bytes that are not text.
+ * hexadecimal, as all ids are. (PostgreSQL would fail on an id that is not UTF-8.)
  */
 static int login_read_basic(struct bb_request *rq, const char *header, const char **id,
                             const char **secret)

@@ -91,8 +91,8 @@ static int due_transaction(struct bb_request *rq, void *looked)
 }
 
 /*
- * Processes all batches, and starts again at the first device while a device has readings left. If
- * a statement takes too long because devices have too many readings, uses fewer devices at a time.
+ * Processes batches until the time limit, and starts again at the first device while a device has
+ * readings left. If a statement takes too long because of many readings, uses fewer devices.
  */
 int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 {

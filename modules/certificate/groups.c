@@ -184,7 +184,7 @@ static void group_devices(struct bb_request *rq, int64_t organization, int64_t *
 
     *count = json_array_size(sent);
     *ids = bb_alloc(rq, *count * sizeof(**ids));
-    size_t *places = bb_alloc(rq, (*count + 1) * sizeof(*places)); /* in `sent`, of each key */
+    size_t *places = bb_alloc(rq, (*count + 1) * sizeof(*places)); /* index in `sent` of each key */
 
     for (size_t i = 0; i < *count; i++) {
         json_t *item = json_array_get(sent, i);

@@ -54,9 +54,9 @@ int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
  * were requested while the issuer was external become Succeeded.
  *
  * $1 number of entries, $2 and $3 the last entry of the previous batch: its index entries would be
- * read again. Entries that another run has locked are skipped, because waiting for its locks would
- * mean following it from batch to batch. IS TRUE keeps PostgreSQL from planning a join, for which
- * it would use statistics that may be older than the rows: it looks up each id in a hash table.
+ * read again. Skips entries that another run has locked, instead of waiting for each of its
+ * batches. IS TRUE: PostgreSQL looks up ids in a hash table, instead of a join planned from old
+ * statistics.
  */
 static const struct bb_sql finalize = {
     "WITH taken AS MATERIALIZED (SELECT start_at, id FROM certificate_entry"

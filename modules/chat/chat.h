@@ -84,7 +84,7 @@ struct chat_scope {
     bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->organization_count),              \
         bb_t((scope)->own)
 
-/* Channel that notifies all hosts when a conversation's facts change; the payload is its id. */
+/* Channel that notifies all hosts when the chat_facts of a conversation change; payload: its id. */
 #define CHAT_CHANNEL "busbar_chat"
 void chat_heard(void *state, const char *payload);
 

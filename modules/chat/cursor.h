@@ -24,8 +24,8 @@ struct chat_cursor {
     uint64_t home;      /* the database of the snapshots; 0: not given */
     const char *seen;   /* a snapshot; the reader has seen all that it shows */
     const char *target; /* the snapshot to which the reader goes; NULL: not begun */
-    int64_t block[3];   /* the last message of the blocks seen, in their order */
-    int64_t event[3];   /* the last event seen of the next block */
+    int64_t block[3];   /* the last key of the last block that was seen completely */
+    int64_t event[3];   /* the key of the last event seen of the next block */
 };
 
 /* Splits the text; the parts point into it. Returns 0, or -1 if it is malformed. */

@@ -25,10 +25,10 @@
     " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
 
 /*
- * Whether the caller gets the name n1 or n2 of a participant, a row of account_name(). Only an
- * Admin gets it before the participant has written or read in the conversation, so that nobody else
- * learns the names of arbitrary accounts. Before the account was approved, others wrote and read
- * for its e-mail, so that does not count.
+ * Whether the caller gets the name n1 or n2 of a participant, a row of account_name(). Only callers
+ * that see everything get it before the participant has written or read in the conversation;
+ * otherwise everybody could learn the names of all accounts. Messages and reads before the approval
+ * of the account do not count, because others could write and read for its e-mail then.
  */
 #define NAMED(side)                                                                                \
     "($1::boolean OR (c.unread" side " < c.entries AND NOT c.withheld" side " AND n" side          \

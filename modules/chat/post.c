@@ -86,8 +86,8 @@ static const struct bb_keyed add_message = {
 };
 
 /*
- * Records the change of participant2's total. $1 conversation. Runs after add_message, which has
- * raised the unread count of both participants in the same unit.
+ * $1 conversation. Adds 1 to participant2's unread total. Used if the author is not a participant:
+ * add_message, earlier in the unit, has raised both unread counts, but only participant1's total.
  */
 static const struct bb_sql unread_for_both = {
     "INSERT INTO chat_unread_change SELECT participant2, coalesce(organisation, 0), withheld2,"

@@ -70,8 +70,8 @@ static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(
                                          BB_SQL_LIST};
 
 /*
- * The latest names of the totals. For another e-mail, the latest names of each organization. Names
- * that have changed since are always included.
+ * Up to NAMES names with the latest messages, from the stored totals; for another e-mail, up to
+ * NAMES of each organization. Names that have changed since are always included.
  */
 #define TOTAL "u.organisation, u.withheld, u.name, u.messages, u.last_at"
 #define LATEST " ORDER BY u.last_at DESC LIMIT " NAMES

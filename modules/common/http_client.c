@@ -249,7 +249,7 @@ static void http_judge(struct http_request *request, CURLcode code)
         curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
     request->status = (int)status;
     /* A response that libcurl accepted is invalid if its headers are truncated, its final status is
-     * not 200 to 599, or its length has more digits than libcurl can store. */
+     * not 200 to 599, or its Content-Length has more than 18 digits (libcurl stores 64 bits). */
     if (code == CURLE_OK &&
         (!request->head_ended || status < 200 || status > 599 ||
          (!curl_easy_header(request->easy, "Content-Length", 0, CURLH_HEADER, -1, &length) &&

@@ -85,8 +85,8 @@ static int pieces_send(struct pieces *pieces, const struct csv *text)
 }
 
 /*
- * Waits until the client has received most of the data. Returns 1, 0 if it has to wait longer, or
- * -1 if the client has gone.
+ * Waits until little data is unsent (FILE_READY, ARRAY_READY). Returns 1; 0 if too much is still
+ * unsent; -1 if the client has gone or memory ran out.
  */
 static int pieces_await_client(struct bb_request *rq, struct pieces *pieces)
 {

@@ -167,8 +167,8 @@ static int64_t zone_big_endian(const unsigned char *bytes, int size)
 }
 
 /*
- * Reads the numbers of a header. Returns its size with its data, whose times have `width` bytes; 0
- * if it is invalid.
+ * Reads the six counts of a header. Returns the number of bytes of the header and of its data, in
+ * which a time has `width` bytes; 0 if the header is invalid.
  */
 static size_t zone_header(const unsigned char *at, size_t left, size_t width,
                           size_t numbers[NUMBERS])

@@ -188,8 +188,8 @@ int device_get(struct bb_request *rq)
  * lists the pairs that still look alike, newest first.
  *
  * Two devices that are added or changed at the same instant do not see each other. So the job
- * device.duplicates checks the devices of the last 20 minutes again; two runs check every device. A
- * cursor is the id of the last pair seen.
+ * device.duplicates checks the changes of the last 20 minutes again. It runs every 10 minutes, so
+ * two runs check each change. A cursor is the id of the last pair seen.
  */
 
 enum { PAIRS = 100, AGAIN = 1000 };

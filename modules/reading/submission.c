@@ -108,7 +108,7 @@ static const char *submission_trimmed(struct bb_request *rq, const json_t *value
     return bb_trimmed(rq, text);
 }
 
-/* Returns a text of the reading, or else of the whole request; or NULL, and notes a problem. */
+/* Returns a text of the reading or else of the body; or notes a problem and returns NULL. */
 static const char *submission_word(struct bb_request *rq, struct reading_submission *submission,
                                    const json_t *object, const char *name, size_t index)
 {

@@ -189,8 +189,8 @@ static const char *filter_affix(struct filter *filter, json_t *value, struct pla
 }
 
 /*
- * $in and $nin. If the operand is a list, the payload's value must be one of its items. Otherwise
- * the payload's value must be an array or a text that contains the operand.
+ * $in: the payload's value is an item of the operand, if this is a list, or else an array or a text
+ * that contains the operand. $nin (`not` is set): it is not an item, or does not contain it.
  */
 static const char *filter_in(struct filter *filter, json_t *value, struct place place,
                              const char * not )
