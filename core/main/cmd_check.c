@@ -112,7 +112,7 @@ static int cmd_check_database(const struct cli *cli, const char *at, const char 
     if (g.modules && g.module_count == room / 2)
         status = cmd_check_compare_schemas(&g);
     else
-        status = cli_fail("the settings cannot be read again");
+        status = cli_fail("the settings changed during the check, or memory ran out");
     setting_problems_free(&problems);
     arena_free(g.arena);
     return status;

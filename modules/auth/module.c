@@ -494,7 +494,7 @@ static const struct bb_field settings[] = {
         "Maximum number of failed logins from an address within login_window, to accounts that "
         "have never logged in from this address."),
     SETTING_INT(login_window, BB_SECONDS, 1, 86400, "60",
-        "Length of the window in seconds. It begins with the first failed login."),
+        "Seconds for which failed logins and registrations are counted. Each counter begins with its first event."),
     SETTING_INT(registrations_per_address, 0, 1, 1000000, "20",
         "Maximum number of registrations from an address within login_window."),
     SETTING_INT(pending_days, BB_DAYS, 1, 3650, "30",
@@ -514,11 +514,11 @@ static const struct bb_field settings[] = {
     SETTING_BOOL(invitations, "false",
         "Whether Admins, and OrganizationAdmins for their organization, can invite people by mail. "
         "Needs the module mail."),
-    SETTING_INT(argon2_rounds, 0, 1, 64, "2", "Passes of argon2id."),
+    SETTING_INT(argon2_rounds, 0, 1, 64, "2", "Number of passes of argon2id."),
     SETTING_INT(argon2_memory, 0, 64, 1048576, "19456", "Memory of a password hash in KiB."),
-    SETTING_INT(argon2_lanes, 0, 1, 16, "1", "Lanes of argon2id."),
+    SETTING_INT(argon2_lanes, 0, 1, 16, "1", "Parallelism of argon2id (lanes)."),
     SETTING_INT(cache_entries, 0, 0, 1048576, "16384",
-        "Maximum number of accounts in the cache of tokens. 0: every request queries PostgreSQL."),
+        "Maximum number of tokens in the cache. 0: every request queries PostgreSQL."),
 };
 
 /* ---- the rest ----------------------------------------------------------------------------- */
@@ -554,7 +554,7 @@ static const struct bb_pool pools[] = {
 
 static const struct bb_field user_add_options[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED | BB_NFKC,
-     .help = "The account's e-mail. `email` is accepted as the name of this field, too."},
+     .help = "The account's e-mail."},
     NEW_PASSWORD("password", NULL),
     {.name = "role", .type = BB_CHOICE, .choices = role_names, .fallback = "Admin",
      .help = "The account's role."},

@@ -48,11 +48,11 @@ static const struct bb_field settings[] = {
     {.name = "pages", .type = BB_TEXT, .max = 4096, .fallback = "",
      .help = "Directory of the console's files. Empty: the installed files."},
     {GRAFANA, LINK,
-     .help = "URL of a Grafana dashboard, to which the status page links. Empty: no link."},
-    {HELP, LINK, .help = "URL of your documentation, to which the login and the help page link. "
+     .help = "URL of a Grafana dashboard. The status page links to it. Empty: no link."},
+    {HELP, LINK, .help = "URL of your documentation. The login page and the help page link to it. "
                          "Empty: no link."},
-    {CONTACT, LINK, .help = "URL of a page for questions to you, or mailto: and an e-mail, to which "
-                            "the login and the help page link. Empty: no link."},
+    {CONTACT, LINK, .help = "URL of a page for questions to you, or mailto: and an e-mail. The "
+                            "login page and the help page link to it. Empty: no link."},
 };
 
 static const struct bb_field links[] = {{GRAFANA, SHOWN}, {HELP, SHOWN}};

@@ -285,8 +285,8 @@ static const struct bb_metric metrics[] = {
     {.name = "events_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
      .help = "Events by outcome. failed: each attempt; the event is published again."},
     {.name = "lag_seconds", .kind = BB_GAUGE, .read = nats_late,
-     .help = "Age of the event that could not be published, at the last attempt of this host; 0: no event "
-             "waits."},
+     .help = "Age of the first event that could not be published, when this host last tried; 0: its last run "
+             "published everything."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

@@ -69,8 +69,8 @@ static void local_note_skipped(struct bb_request *rq, const struct placing *p, c
                                int64_t local)
 {
     reading_problem(rq, p->submission, p->item->index, field,
-                    "is skipped when the clocks of %s are put forward: send it with its offset, "
-                    "such as %s",
+                    "does not exist in %s, because the clocks skip it: send the time with an "
+                    "offset, such as %s",
                     p->submission->named,
                     local_with_offset(rq, local, zone_instant(p->submission->zone, local)));
 }
@@ -163,7 +163,7 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
     return stored->around[stored->places[p->item - submission->items]];
 }
 
-/* Finds the first possible end after a start. If there is none: false, and *end is the last end. */
+/* Finds the first end after `start`. If there is none: false, and *end is the last end, if any. */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
     if (!ends->count && ends->closes && ends->change > start) {

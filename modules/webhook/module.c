@@ -104,11 +104,11 @@ static const struct bb_field settings[] = {
     SETTING_INT(delivered_retention_days, BB_DAYS, 0, 3650, "0",
         "Days for which successful deliveries are kept, up to retention_days. 0: retention_days."),
     TARGET_SETTINGS(struct webhook_settings, "webhooks"),
-    SETTING_INT(slots, 0, 1, 1024, "256", "Maximum attempts of a host that began in the last 100 ms."),
-    SETTING_INT(slots_per_webhook, 0, 1, 1024, "64", "Maximum attempts in progress for a webhook."),
+    SETTING_INT(slots, 0, 1, 1024, "256",
+        "Maximum attempts on each host that are younger than 100 ms; with older ones, up to eight times as many."),
+    SETTING_INT(slots_per_webhook, 0, 1, 1024, "64", "Maximum number of attempts in progress for a webhook."),
     SETTING_INT(connections, 0, 1, 65536, "2048",
-        "Open connections to receivers on each host; above this number, idle connections are "
-        "closed."),
+        "Open connections on each host above which idle ones are closed. Connections in use are not limited."),
     SETTING_INT(connections_per_receiver, 0, 1, 1024, "64",
         "Maximum number of idle connections to a receiver (scheme, host and port)."),
     SETTING_INT(connection_idle, BB_SECONDS, 1, 3600, "60",
@@ -120,7 +120,7 @@ static const struct bb_field settings[] = {
         "Maximum number of deliveries of a webhook in memory."),
     SETTING_INT(per_account, 0, 1, 1000000, "1000", "Maximum number of webhooks of an account."),
     SETTING_INT(tests, 0, 1, 4096, "128",
-        "Maximum number of tests in progress on a host, and a sixteenth of it for each account."),
+        "Maximum number of tests in progress on each host. One account may use a sixteenth of it (rounded up)."),
 };
 
 static const struct bb_field id_segment[] = {

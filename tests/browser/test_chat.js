@@ -525,7 +525,7 @@ scene('chat: a search finds messages, marks the words, and opens the conversatio
   await page.waitForFunction(() => document.querySelectorAll('.found a').length === 2)
   assert.match(await found.first().innerText(), /Found 2/)
   await box.fill('nowhere')
-  await page.getByText('No message has words that begin like these.').waitFor()
+  await page.getByText('No message contains words that begin with the words you entered.').waitFor()
   await look(page, 'chat-not-found')
   await box.fill('')
   await page.getByRole('link', { name: /Found 2/ }).waitFor()

@@ -89,7 +89,7 @@ TEST(rows_in_a_repeated_hour_are_resolved_by_the_preceding_rows)
     ck_assert_int_eq(bulk_number(log, "check", "failed"), 1);
     bulk_ended(log, BETWEEN + 3, 1);
     bulk_rows(bulk_log_of(m, id, "status=failed"),
-              "* autumn failed startDate: is skipped when the clocks of Europe/London*\n");
+              "* autumn failed startDate: does not exist in Europe/London, because the clocks*\n");
     expect_stored("autumn", "[{'endDate':'2025-10-26T00:00:00.000Z'},"
                             "{'endDate':'2025-10-26T01:00:00.000Z'},"
                             "{'endDate':'2025-10-26T02:00:00.000Z'}]");

@@ -209,7 +209,7 @@ TEST(a_local_time_skipped_by_a_clock_change_is_refused)
                             springs[i].hours[j + 1]);
         take(key, springs[i].zone, spans[0]);
         refuse(key, springs[i].zone, span(spans[1]), 400, "reads[0].startDate",
-               "are put forward: send it with its offset");
+               "because the clocks skip it: send the time with an offset");
         take(key, springs[i].zone, spans[2]);
         struct answer *list = ck_status(meter_list(host, m, key, ""), 200);
 
@@ -217,7 +217,7 @@ TEST(a_local_time_skipped_by_a_clock_change_is_refused)
                          text_in(item_of(list, NULL, 1), "startDate"));
     }
     refuse(device("within", 0), london, span("2025-03-30T00:30 2025-03-30T01:30"), 400,
-           "reads[0].endDate", "when the clocks of Europe/London are put forward");
+           "reads[0].endDate", "does not exist in Europe/London");
     /* a logger that writes only ends has a row for the hour that does not exist */
     refuse(device("lonely", 0), london,
            text("%s,{'endDate':'2025-03-30T02:00','value':0},"
