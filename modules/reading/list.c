@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "modules/common/pieces.h"
+#include "modules/common/scope.h"
 #include "modules/reading/reading.h"
 
 #define PAGE 1000
@@ -69,6 +70,13 @@ static const struct bb_keyed latest = {
     {"SELECT l.*, k.i FROM " BB_KEYS_1("bigint") " k(device, i)"
      " CROSS JOIN LATERAL (" LATEST("k.device") ") l", 0},
 };
+
+/* $1 and $2 scope, $3 ids of devices, separated by commas */
+static const struct bb_sql latest_of = {
+    "SELECT k.device, l.* FROM (SELECT DISTINCT i::bigint AS device FROM unnest(string_to_array("
+    "$3::text, ',')) i WHERE i ~ '^[0-9]{1,18}$') k CROSS JOIN LATERAL device_about(k.device) d"
+    " CROSS JOIN LATERAL (" LATEST("k.device") ") l WHERE $1::boolean OR d.organisation = ANY"
+    " ($2::bigint[])", BB_SQL_LIST};
 
 /* $1 device, $2 type, $3 end, $4 account, $5 its e-mail, $6 reason */
 static const struct bb_sql make_void = {
@@ -165,6 +173,15 @@ int reading_latest(struct bb_request *rq)
     if (!bb_count(rq, rows))
         return bb_fail(rq, 404, "The device has no reading yet");
     return bb_reply(rq, 200, bb_row_fields(rq, rows, 0, 0, reading_fields, STORED));
+}
+
+int reading_latest_of(struct bb_request *rq)
+{
+    struct scope scope = scope_asked(rq);
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, &latest_of, BB_ARGS(SCOPE_ARGS(&scope), bb_t(bb_arg(rq, "deviceIds"))));
+
+    return bb_reply_fields(rq, rows, bb_count(rq, rows), 0, reading_latest_fields, STORED + 1);
 }
 
 /* ---- voiding ---- */

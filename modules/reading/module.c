@@ -162,6 +162,9 @@ static const struct bb_field refused_query[] = {
     ORGANIZATION,
 };
 static const struct bb_field organization_query[] = {ORGANIZATION};
+static const struct bb_field latest_query[] = {
+    {.name = "deviceIds", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 4000,
+     .help = "Ids of devices, separated by commas.", .example = "1,2"}};
 
 static const char *const types[] = {"History", "Delta", NULL};
 #define BEGIN "2026-03-31T22:00:00.000Z"
@@ -180,6 +183,8 @@ static const char *const types[] = {"History", "Delta", NULL};
      .example = "Delta"},                                                                          \
     {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED, .example = LATER}
 static const struct bb_field stored[] = {STORED};
+const struct bb_field reading_latest_fields[] = {
+    {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED}, STORED};
 static const struct bb_field submit_reply[] = {
     {.name = "deviceId", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "externalId", .type = BB_TEXT, .flags = NULLABLE, .example = "PLANT-7"},
@@ -266,6 +271,9 @@ static const struct bb_route routes[] = {
      .handler = reading_latest, .errors = conflict, .segments = BB_TABLE(device_segment),
      .query = BB_TABLE(organization_query), .reply = BB_TABLE(stored),
      .help = "Get the latest reading of a device."},
+    {.method = "GET", .path = BASE "/latestread", .roles = ROLES, .handler = reading_latest_of,
+     .query = BB_TABLE(latest_query), .reply = BB_ARRAY_OF(reading_latest_fields),
+     .help = "List the latest reading of each of several devices."},
     {.method = "GET", .path = BASE "/refused", .roles = ROLES, .handler = reading_refused,
      .errors = conflict_or_absent,
      .query = BB_TABLE(refused_query), .reply = BB_ARRAY_OF(reading_refused_fields),

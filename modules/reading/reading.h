@@ -31,7 +31,7 @@ enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
 
 /* module.c: fields of replies, in the order of the columns of statements. */
 extern const struct bb_field reading_fields[10], reading_refused_fields[10];
-extern const struct bb_field reading_total_fields[6];
+extern const struct bb_field reading_total_fields[6], reading_latest_fields[8];
 
 struct slots;
 struct reading_settings {
@@ -182,7 +182,7 @@ extern const struct bb_bulk_rows reading_rows;
 
 /* The handlers and the jobs. */
 bb_handler reading_submit, reading_list, reading_export, reading_void, reading_totals,
-    reading_latest, reading_refused;
+    reading_latest, reading_latest_of, reading_refused;
 void reading_sweep_refused(struct bb_request *rq);
 
 #endif

@@ -4,6 +4,7 @@
  * organization. GET /api/meter-reads/refused lists them, newest first; a cursor is the id of the
  * last reading seen. The job reading.refused deletes old readings.
  */
+#include "modules/common/scope.h"
 #include "modules/reading/reading.h"
 
 enum { KEPT_OF_REQUEST = 100, PAGE = 1000, TURN_MS = 500 };
@@ -88,7 +89,7 @@ static const struct bb_sql of_organizations = {
            " AND r.organisation = o" NEWEST ") r"),
     BB_SQL_LIST};
 static const struct bb_sql of_all = {
-    LISTED(WANTED " AND $1::bigint IS NULL" NEWEST), BB_SQL_LIST};
+    LISTED(WANTED " AND $1::bigint[] IS NOT NULL" NEWEST), BB_SQL_LIST};
 
 /* clang-format on */
 
@@ -96,28 +97,18 @@ static const struct bb_sql of_all = {
 int reading_refused(struct bb_request *rq)
 {
     const struct reading *reading = rq->state;
-    const struct bb_principal *who = rq->principal;
     const char *key = bb_arg(rq, "externalId");
     int64_t limit = bb_arg_int(rq, "limit", PAGE), asked = bb_arg_int(rq, "organizationId", 0);
-    int64_t organization = 0;
     struct bb_device device = {.size = sizeof(device)};
     struct reading_range range = reading_range(rq);
-    const struct bb_sql *sql = &of_organizations;
-    struct bb_value whose = bb_ints(who->organizations, who->organization_count);
+    struct scope scope = {0};
     int refused = key ? reading->devices->find(reading->devices_state, rq, key, asked, &device)
-                      : bb_organization(rq, asked, &organization);
+                      : scope_set(rq, asked, &scope);
 
     if (refused)
         return refused;
-    if (key) {
-        sql = &of_device;
-        whose = bb_i(device.id);
-    } else if (organization) {
-        whose = bb_ints(&organization, 1);
-    } else if (who->role == BB_ROLE_ADMIN) {
-        sql = &of_all;
-        whose = bb_null();
-    }
+    const struct bb_sql *sql = key ? &of_device : scope.all ? &of_all : &of_organizations;
+    struct bb_value whose = key ? bb_i(device.id) : bb_ints(scope.organizations, scope.count);
     const struct bb_rows *rows =
         bb_query_or_end(rq, sql,
                         BB_ARGS(whose, bb_i(range.start), bb_i(range.end),

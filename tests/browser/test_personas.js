@@ -202,6 +202,9 @@ scene('personas: a device owner registers, adds a device with its papers and a g
   await menu(page, 'Overview').click()
   await rowOf(page, 'Barn roof').getByText('50 kWh').waitFor()
   await page.getByLabel(/^Energy in certificates by month/).first().waitFor()
+  await menu(page, 'Devices').click()
+  await rowOf(page, 'Barn roof').locator('time').waitFor() // of the last reading
+  await look(page, 'devices-latest')
   await menu(page, 'Chat').click()
   await write(page, buyer.email, 'The first certificate is there.')
   await leave(page)

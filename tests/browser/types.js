@@ -14,7 +14,7 @@ const shown = [
   'get /api/chat/conversations', 'get /api/chat/search', 'post /api/chat/conversations/start', 'get /api/chat/chain/{headUuid}', 'get /api/chat/unread-count/{email}',
   'get /api/chat/webhooks', 'get /api/chat/webhooks/statistics', 'get /api/chat/webhooks/{id}/deliveries', 'get /api/chat/webhooks/{id}/deliveries/{deliveryId}', 'post /api/chat/webhooks/{id}/test',
   'get /api/chat/webhooks/{id}/statistics', 'get /api/chat/webhooks/{id}/replay', 'post /api/chat/webhooks/{id}/filter/test', 'get /api/chat/webhooks/{id}/consumers',
-  'get /api/device/{externalId}', 'get /api/admin/device-duplicates', 'get /api/device/{externalId}/documents', 'get /api/meter-reads/new/{externalId}', 'get /api/meter-reads/refused',
+  'get /api/device/{externalId}', 'get /api/admin/device-duplicates', 'get /api/device/{externalId}/documents', 'get /api/meter-reads/new/{externalId}', 'get /api/meter-reads/refused', 'get /api/meter-reads/latestread',
   'get /api/meter-reads/new/{externalId}/totals', 'get /api/device-group', 'get /api/device-group/shared', 'get /api/device-group/{id}/share',
   'get /api/device/{externalId}/coverage', 'get /api/certificate-log/explain', 'get /api/certificate-log', 'get /api/certificate-log/{id}/certificate', 'get /api/certificate-log/totals',
   'get /api/bulk-upload', 'get /api/bulk-upload/bulk-upload-log/{bulkUploadId}'

@@ -338,6 +338,7 @@ def readings(story):
                       "latestread/{externalId}"):  # fmt: skip
             tell(f"GET /api/meter-reads/{shown}", "ada")
         tell("DELETE /api/meter-reads/new/{externalId}/{readingId}", "ada", readingId=stored)
+    tell("GET /api/meter-reads/latestread", "ada")
     tell("GET /api/meter-reads/refused", "ada")
 
 

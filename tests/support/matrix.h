@@ -121,6 +121,7 @@ static const struct matrix_row matrix[] = {
     {"GET", "/api/meter-reads/new/:externalId/totals", OWNERS(404)},
     {"GET", "/api/meter-reads/refused", OWNERS(200)},
     {"GET", "/api/meter-reads/latestread/:externalId", OWNERS(404)},
+    {"GET", "/api/meter-reads/latestread", OWNERS(400)},
     {"POST", "/api/bulk-upload", REGISTRARS(400)}, /* of devices, without a file */
     {"GET", "/api/bulk-upload", ALL_ROLES(200)},
     {"GET", "/api/bulk-upload/template.csv", ALL_ROLES(200)},

@@ -125,6 +125,14 @@ TEST(the_latest_reading_is_the_one_that_ends_last)
     ask(m, 200, dated("{'value':20,'startDate':'@10'}"), "%s", latest);
     post_reading(key, "{'type':'History','startDate':'@9','endDate':'@8','value':30}", 201, NULL);
     ask(m, 200, "{'value':30}", "%s", latest);
+    int64_t id = answer_int(ask(m, 200, NULL, "GET /api/device/latest"), "id");
+    int64_t none = answer_int(ask(m, 200, NULL, "GET /api/device/%s", plant("never")), "id");
+    const char *all =
+        text("GET /api/meter-reads/latestread?deviceIds=%jd,%jd,%jd,x,,0", id, none, id);
+
+    ask(m, 200, text("[{'deviceId':%jd,'value':30,'type':'History'}]", id), "%s", all);
+    ask(admin, 200, "[{}]", "%s", all);
+    ask(b, 200, "[]", "%s", all);
 }
 
 TEST(a_request_raises_one_event_per_reading_type)

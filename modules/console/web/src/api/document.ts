@@ -868,6 +868,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/meter-reads/latestread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get: {
+            parameters: {
+                query?: never;
+                header?: never;
+                path?: never;
+                cookie?: never;
+            };
+            requestBody?: never;
+            responses: {
+                200: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/json": components["schemas"]["LatestReading"][];
+                    };
+                };
+            };
+        };
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/meter-reads/new/{externalId}/totals": {
         parameters: {
             query?: never;
@@ -1640,6 +1674,17 @@ export interface components {
                 params?: Record<string, never>;
             }[];
             refusedAt: string;
+        };
+        LatestReading: {
+            deviceId: number;
+            id: number;
+            startDate: string;
+            endDate: string;
+            value: number;
+            unit: string;
+            /** @enum {string} */
+            type: "History" | "Delta";
+            createdAt: string;
         };
         ReadingTotal: {
             startDate: string;

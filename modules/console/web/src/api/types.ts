@@ -49,6 +49,7 @@ export type Device = Answer<'/api/device/{externalId}', 'get'>
 export type Duplicate = ItemOf<Answer<'/api/admin/device-duplicates', 'get'>>
 export type Document = ItemOf<Answer<'/api/device/{externalId}/documents', 'get'>>
 export type Read = ItemOf<Answer<'/api/meter-reads/new/{externalId}', 'get'>>
+export type LatestRead = ItemOf<Answer<'/api/meter-reads/latestread', 'get'>>
 export type RefusedRead = ItemOf<Answer<'/api/meter-reads/refused', 'get'>>
 export type Total = ItemOf<Answer<'/api/meter-reads/new/{externalId}/totals', 'get'>>
 export type Coverage = Answer<'/api/device/{externalId}/coverage', 'get'>

@@ -1,10 +1,10 @@
 /* The list of devices. The host searches, filters and sorts, and returns it page by page. */
-import { useQueryClient } from '@tanstack/react-query'
+import { useQueries, useQueryClient } from '@tanstack/react-query'
 import { Download, Plus, SunMedium } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 
-import { call, everything, query } from '../api/client'
-import type { Device } from '../api/types'
+import { call, everything, get, query } from '../api/client'
+import type { Device, LatestRead } from '../api/types'
 import { useOrganizations } from '../organization'
 import { go, to, useValues } from '../router'
 import { isOne, useMe } from '../session'
@@ -15,12 +15,13 @@ import { asDate, asPower } from '../ui/format'
 import { usePages } from '../ui/pages'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
 import { useOrder } from '../ui/sort'
-import { Badge, Button, Empty, Failed, Loading, More, Table } from '../ui/ui'
+import { Badge, Button, Empty, Failed, Loading, More, Table, Time } from '../ui/ui'
 import { Tabs, titleOf } from './data'
 import { Filters, filters, queryOf } from './filters'
 import { Register } from './register'
 
 const PAGE = 100
+const FRESH_MS = 60000
 const EXPORTED = 1000 // in a page of the export
 
 export const State = ({ of }: { of: Device }) =>
@@ -49,8 +50,22 @@ function actionsOf (): Action<Device>[] {
   ]
 }
 
-function Row ({ device, organization, state, box }: {
-  device: Device, organization: string | null, state: boolean, box: ReactNode
+/* When the last reading of each device ends, by its id: one request for each page of the list. */
+function useLatest (pages: Device[][]): Map<number, string> {
+  const reads = useQueries({
+    queries: pages.filter(({ length }) => length > 0).map((devices) => {
+      const path = `/api/meter-reads/latestread${query({ deviceIds: devices.map(({ id }) => id).join() })}`
+      return {
+        queryKey: ['readings', 'latest', path], queryFn: () => get<LatestRead[]>(path), staleTime: FRESH_MS,
+        refetchOnWindowFocus: false
+      }
+    })
+  })
+  return new Map(reads.flatMap(({ data = [] }) => data.map(({ deviceId, endDate }) => [deviceId, endDate])))
+}
+
+function Row ({ device, organization, latest, state, box }: {
+  device: Device, organization: string | null, latest: string | undefined, state: boolean, box: ReactNode
 }) {
   return (
     <tr>
@@ -61,6 +76,7 @@ function Row ({ device, organization, state, box }: {
       <td>{device.countryCode}</td>
       <td className='number'>{device.capacity !== null && asPower(device.capacity)}</td>
       <td>{device.commissioningDate && asDate(device.commissioningDate)}</td>
+      <td>{latest && <Time at={latest} />}</td>
       {state && <td><State of={device} /></td>}
     </tr>
   )
@@ -76,6 +92,7 @@ export function List () {
   const wanted = query({ ...queryOf(filter), ...order.query }).slice(1)
   const path = `/api/device${query({ limit: PAGE, count: true, organizationId: chosen })}&${wanted}`
   const { list, all, total } = usePages<Device>('devices', path)
+  const latest = useLatest(list.data?.pages.map(({ items }) => items) ?? [])
   const selection = useSelection(all, ({ uuid }) => uuid)
   const every = `/api/device${query({ limit: EXPORTED, organizationId: chosen })}&${wanted}`
   const csv = useAction({
@@ -90,6 +107,7 @@ export function List () {
     order.head(t('devices.name'), 'siteName'), order.head(t('devices.id'), 'externalId'),
     ...(several ? [t('accounts.organization')] : []), t('devices.country'),
     order.head(t('devices.capacity'), 'capacity', true), order.head(t('devices.since'), 'commissioningDate'),
+    t('overview.latest'),
     ...(filter.status === 'All' ? [t('devices.status')] : [])
   ]
 
@@ -120,7 +138,7 @@ export function List () {
       {all.length > 0 && (
         <Table label={t('devices.title')} head={head} busy={list.isPlaceholderData}>
           {all.map((device) => (
-            <Row key={device.uuid} device={device} state={filter.status === 'All'}
+            <Row key={device.uuid} device={device} latest={latest.get(device.id)} state={filter.status === 'All'}
               box={selection.cell(device, titleOf(device))}
               organization={several ? nameOf(device.organizationId) : null} />
           ))}
