@@ -17,8 +17,8 @@ static void begin(const char *name)
 {
     struct host_spec spec = bulk_spec(name, false);
 
-    rows = repetitions(4000, 20000);
-    kills = repetitions(2, 10);
+    rows = repetitions(4000, 10000);
+    kills = repetitions(2, 5);
     pg = postgres_make(name, true);
     the_postgres = pg;
     spec.database = database = database_make(pg, name);

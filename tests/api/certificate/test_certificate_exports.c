@@ -22,7 +22,7 @@ static int entries;
 /* Adds days of a group of devices in m's organization, and one group in b's. */
 static void fill(void)
 {
-    entries = repetitions(60000, 200000);
+    entries = repetitions(60000, 100000);
     sql_run(db,
             text("INSERT INTO device (id, uuid, organisation, external_id, attributes, created_at,"
                  " updated_at) SELECT 1000 + n, gen_random_uuid(), %jd, 'd' || n, '{}', now(),"

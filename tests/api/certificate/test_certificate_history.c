@@ -133,7 +133,7 @@ TEST(a_killed_backfill_leaves_the_same_log_as_an_uninterrupted_one)
     begin("history_kill");
     host_kill(host);
     backfill(days_ago(1900), BACKFILL);
-    for (int i = 0; i < repetitions(4, 12); i++) {
+    for (int i = 0; i < repetitions(4, 8); i++) {
         pid_t job = meter_issue_start(host);
         bool ended = false;
 

@@ -63,7 +63,7 @@ TEST(entries_locked_by_another_run_are_skipped)
 /* A certificate of any size is settled in parts. */
 TEST(entries_of_large_certificates_are_settled_in_parts)
 {
-    int entries = repetitions(2000, 10000);
+    int entries = repetitions(2000, 5000);
 
     certificates_alone("job_large", BATCH);
     request(LARGE, entries);
@@ -95,7 +95,7 @@ static void make_stale(const char *tables[2], void (*fill)(int rows, int each), 
 
 TEST(stale_statistics_of_certificates_make_no_batch_slow)
 {
-    int many = repetitions(5000, 15000);
+    int many = repetitions(5000, 8000);
 
     certificates_alone("job_stale", BATCH);
     make_stale((const char *[]){"certificate", "certificate_entry"}, request, many);
@@ -105,7 +105,7 @@ TEST(stale_statistics_of_certificates_make_no_batch_slow)
 TEST(stale_statistics_of_readings_make_no_batch_slow)
 {
     certificates_alone("job_fresh", BATCH);
-    make_stale((const char *[]){"reading_device", NULL}, read_meters, repetitions(10000, 25000));
+    make_stale((const char *[]){"reading_device", NULL}, read_meters, repetitions(10000, 15000));
     run_short();
     sql_is(db, 0, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL");
 }
@@ -151,7 +151,7 @@ static void expect_measured(int id, int64_t readings)
 
 TEST(devices_with_years_of_readings_become_due_over_several_statements)
 {
-    int devices = repetitions(20, 50);
+    int devices = repetitions(20, 30);
 
     certificates_alone("job_years", SHORT);
     group(1, 1001, devices, "monthly", 6000, 60);

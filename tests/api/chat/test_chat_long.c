@@ -68,7 +68,7 @@ static void expect_chain(const json_t *chain, size_t from, size_t count)
 
 TEST(a_huge_chain_is_complete_and_needs_little_memory)
 {
-    int entries = repetitions(60, 200), stalled = repetitions(3, STALLED_MAX);
+    int entries = repetitions(60, 120), stalled = repetitions(3, STALLED_MAX);
     int64_t allowed = entries * 900; /* less than the chain, more than AddressSanitizer adds */
 
     struct talk talk = huge_talk("huge@shop.example", entries);

@@ -55,7 +55,7 @@ TEST(clients_that_disconnect_in_an_upload_leave_no_files)
 {
     int files = files_now(store), before = descriptors() + 2;
 
-    for (int i = 0; i < repetitions(50, 1000); i++)
+    for (int i = 0; i < repetitions(50, 400); i++)
         wire_close(send_half(m, host, "Died"), true);
     WAIT_UNTIL(descriptors() <= before, 10000);
     ck_assert(store_settles(store));

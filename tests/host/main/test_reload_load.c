@@ -8,7 +8,7 @@
 #include "receive.h"
 #include "wave.h"
 
-enum { FEW = 20, MANY = 100, WARM = 10, CLIENTS = 6, THINK_US = 10000, CLOSED_MS = 10000 };
+enum { FEW = 20, MANY = 40, WARM = 10, CLIENTS = 6, THINK_US = 10000, CLOSED_MS = 10000 };
 
 #define LOCAL WEBHOOK_LOCAL
 
