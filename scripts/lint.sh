@@ -92,21 +92,32 @@ lint_cppcheck() {
 lint_warnings=(-Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
     -Wformat=2 -Wno-format-nonliteral)
 
-# Sets `recent` and `quarter`, which choose the files for clang-tidy's analyzer in `./test all`: the files of the product
-# that the last 16 commits changed, or whose headers they changed, and a quarter of the others. Each commit has the next
-# quarter, so four commits have all files. The quarters have to do for the headers in include/, because nearly all files
+# Prints C without its comments, except for those that switch checks off.
+code_of() {
+    sed 's,/[/*] *NOLINT,NOLINT&,' | gcc -fpreprocessed -dD -E -P -x c - 2>/dev/null
+}
+
+# Sets `recent` and `eighth`, which choose the files for clang-tidy's analyzer in `./test all`: the files of the product
+# whose code, or whose headers' code, the last 16 commits changed, and an eighth of the others. Each commit has the next
+# eighth, so eight commits have all files. The eighths have to do for the headers in include/, because nearly all files
 # include them. Without the history, all files are chosen.
 choose_analyzed() {
+    local changed file
+
     [ "$(git -C "$top" rev-parse --is-shallow-repository 2>/dev/null)" = false ] &&
-        recent=$(cd "$top" && git diff --name-only HEAD~16 -- core modules 2>/dev/null &&
+        changed=$(cd "$top" && git diff --name-only HEAD~16 -- core modules 2>/dev/null &&
             git ls-files -o --exclude-standard -- core modules) || {
         say "lint: tidy: the analyzer checks all files, because the last 16 commits are unknown"
         return
     }
-    recent=$(grep '\.[ch]$' <<<"$recent") || recent="no file"
-    quarter=$(($(git -C "$top" rev-list --count HEAD) % 4))
+    recent="no file"
+    for file in $(grep '\.[ch]$' <<<"$changed"); do
+        cmp -s <(git -C "$top" show "HEAD~16:$file" 2>/dev/null | code_of) <(cat "$top/$file" 2>/dev/null | code_of) ||
+            recent+=$'\n'$file
+    done
+    eighth=$(($(git -C "$top" rev-list --count HEAD) % 8))
     say "lint: tidy: the analyzer checks the files that changed after $(git -C "$top" rev-parse --short HEAD~16), and" \
-        "quarter $((quarter + 1)) of 4 of the others; ./test lint tidy checks all"
+        "eighth $((eighth + 1)) of 8 of the others; ./test lint tidy checks all"
 }
 
 # Returns 0 if the analyzer has to check a file. TEXT has the lines that name the included headers. Tests are not
@@ -117,9 +128,9 @@ is_analyzed() { # FILE TEXT
     case $1 in
     tests/*) return 1 ;;
     esac
-    [ "$quarter" ] || return 0
+    [ "$eighth" ] || return 0
     number=$(cksum <<<"$1")
-    [ $((${number%% *} % 4)) -ne "$quarter" ] || return 0
+    [ $((${number%% *} % 8)) -ne "$eighth" ] || return 0
     grep '^# [0-9]' <<<"$2" | grep -qF "$recent"
 }
 
@@ -144,14 +155,14 @@ tidy_one() {
 }
 
 lint_tidy() {
-    local includes checks cache=$top/build/tidy recent= quarter=
+    local includes checks cache=$top/build/tidy recent= eighth=
 
     (need_gcc) || return 1
     lint_includes
     mkdir -p "$cache"
     [ -z "${whole:-}" ] || choose_analyzed
     checks=$(cd "$top" && cat .clang-tidy tests/.clang-tidy scripts/lint.sh && clang-tidy --version)
-    export checks cache recent quarter
+    export checks cache recent eighth
     export -f is_analyzed tidy_one
     c_files | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c 'tidy_one "$@"' tidy {} "${lint_flags[@]}" \
         "${lint_warnings[@]}" "${includes[@]}")
