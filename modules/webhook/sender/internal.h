@@ -462,6 +462,7 @@ void attempts_start(struct sender *sender);
 /* record.c */
 void record_add(struct sender *sender, struct delivery *delivery); /* its attempt has ended */
 void record_results(struct sender *sender);
+bool record_has_given(const struct sender *sender);
 int64_t record_at(const struct sender *sender); /* when the pending results are recorded */
 
 /* health.c */

@@ -361,7 +361,7 @@ void lease_give(struct sender *sender)
 {
     if (sender->to_give && !sender->tending.db_task.busy && !sender->reading.db_task.busy &&
         !sender->replaying.db_task.busy && !sender->recording.db_task.busy &&
-        !sender->result_count && sender->now_ms >= sender->retry_db_at)
+        !record_has_given(sender) && sender->now_ms >= sender->retry_db_at)
         lease_save(sender, sender->to_give, true);
 }
 

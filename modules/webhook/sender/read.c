@@ -294,8 +294,9 @@ void read_deliveries(struct sender *sender)
 {
     struct reading *reading = &sender->reading;
 
-    if (reading->db_task.busy || sender->saving.gives || TAILQ_EMPTY(&sender->to_read) ||
-        sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
+    if (reading->db_task.busy || sender->saving.gives || sender->to_give ||
+        TAILQ_EMPTY(&sender->to_read) || sender->stopping || sender->now_ms < sender->retry_db_at ||
+        !attempt_is_allowed(sender))
         return;
     if (sender->queue.held_bytes + BYTES > sender->queue.limits.bytes)
         bodies_keep(sender, 0); /* deliveries need the memory */

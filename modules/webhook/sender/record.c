@@ -244,10 +244,24 @@ void record_add(struct sender *sender, struct delivery *delivery)
     sender->result_count++;
 }
 
+/* Returns whether a pending result is of a shard that is to be given away. */
+bool record_has_given(const struct sender *sender)
+{
+    const struct delivery *delivery;
+
+    for (int plain = 0; plain < 2; plain++)
+        STAILQ_FOREACH (delivery, &sender->results[plain], next)
+            if (sender->to_give & sender_shard(delivery->webhook))
+                return true;
+    return false;
+}
+
 /*
  * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and a
  * few hundredths per result. So results wait a little for further results, unless there are enough,
- * or the next deliveries can be read only after these results have left memory.
+ * or the next deliveries can be read only after these results have left memory. Results of shards
+ * that the host keeps wait until it has given the others away; otherwise lease_give() would wait
+ * as long as results keep arriving.
  */
 int64_t record_at(const struct sender *sender)
 {
@@ -255,6 +269,8 @@ int64_t record_at(const struct sender *sender)
     bool now = sender->stopping || sender->to_give || sender->result_count >= FEW || alone;
     int64_t at_ms = now ? 0 : sender->record_ms;
 
+    if (sender->to_give && !record_has_given(sender))
+        return INT64_MAX;
     return at_ms > sender->retry_db_at ? at_ms : sender->retry_db_at;
 }
 
