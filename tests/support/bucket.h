@@ -43,7 +43,7 @@ long bucket_count(struct bucket *bucket);
 /* Returns the number of objects in the bucket. */
 int bucket_objects(const struct bucket *bucket);
 
-/* Puts a file into the bucket's directory without the server knowing; the file is an hour old. */
+/* Puts a new file into the bucket's directory without the server knowing. */
 void bucket_plant(const struct bucket *bucket, const char *name, const char *content);
 
 /* Makes everything in the bucket an hour old. */

@@ -61,6 +61,15 @@ size_t talk_length(const struct host *host, const struct person *by, const struc
     return json_array_size(ck_status(talk_chain(host, by, talk, ""), 200)->json);
 }
 
+void talk_retention(const struct host *host, const char *days)
+{
+    char *conf = file_text(host->conf);
+
+    memcpy(strstr(conf, "retention_days: ") + strlen("retention_days: "), days, 2);
+    file_write(host->conf, conf);
+    host_says(host, 0, "reload");
+}
+
 const char *keys_of(const json_t *object)
 {
     const char *found = "", *key;

@@ -36,6 +36,9 @@ struct answer *talk_chain(const struct host *host, const struct person *by, cons
                           const char *query);
 size_t talk_length(const struct host *host, const struct person *by, const struct talk *talk);
 
+/* Sets chat.retention_days, which has two characters in the file, and reloads the host. */
+void talk_retention(const struct host *host, const char *days);
+
 /* Returns the keys of an object in their order, separated by spaces. */
 const char *keys_of(const json_t *object);
 

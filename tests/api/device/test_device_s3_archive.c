@@ -3,34 +3,94 @@
 #include "stage.h"
 #include "talk.h"
 
+enum { STUCK = 12 }; /* more requests than the pool has threads */
+
 static void set_up(void)
 {
-    const char *name = "device_s3_archive";
-
-    bucket = bucket_make(name, true);
+    bucket = bucket_make("device_s3_archive", true);
     bucket_run(bucket);
-    stage_open(&(struct host_spec){.name = name,
+    stage_open(&(struct host_spec){.name = "device_s3_archive",
                                    .modules = "[auth, chat, device, health]",
                                    .chat = "  retention_days: 30\n",
-                                   .more = bucket_section(bucket, s3_spool(name), NULL)});
+                                   .more = bucket_section(bucket, s3_spool("device_s3_archive"),
+                                                          "  s3_secret_key: " BUCKET_SECRET_KEY
+                                                          "\n  s3_timeout: 8000\n")});
 }
 
-TEST(messages_move_to_the_bucket_and_back)
+static void age(const struct talk *talk)
 {
-    const struct person *by = person_make(host, admin, "bucket", NULL);
-    struct talk talk = talk_start(host, by, "bucket@shop.example", ADMIN_EMAIL, NULL);
+    sql_run(db, text("UPDATE chat_conversation SET last_at = now() - interval '31 days' WHERE id ="
+                     " %jd",
+                     (intmax_t)talk->id));
+    sql_run(db, "UPDATE chat_archive_state SET hour = 'epoch', id = 0");
+}
 
-    ck_status(talk_post(host, by, &talk, "bucket@shop.example", "second"), 201);
-    json_t *whole = ck_status(talk_chain(host, by, &talk, ""), 200)->json;
+static int64_t stored(const struct talk *talk)
+{
+    return sql_number(db, text("SELECT count(*) FROM chat_entry WHERE conversation_id = %jd",
+                               (intmax_t)talk->id));
+}
 
-    sql_run(db, "UPDATE chat_conversation SET last_at = now() - interval '31 days'");
+static const char *const modes[] = {"hang", "refuse", "cut"};
+
+TEST_EACH(a_bucket_that_fails_loses_no_message, sizeof modes / sizeof *modes)
+{
+    const struct person *by = person_make(host, admin, text("bucket.%s", modes[_i]), NULL);
+    struct talk away = talk_start(host, by, "away@shop.example", ADMIN_EMAIL, NULL);
+    struct talk here = talk_start(host, by, "here@shop.example", ADMIN_EMAIL, NULL);
+    struct upload_body body = files_named(modes[_i]);
+    struct pending_call *pending[STUCK];
+    int asked = 0;
+
+    upload_file(&body, "SF_02C", "x", modes[_i], strlen(modes[_i]));
+    upload_close(&body);
+    const struct call post = {.method = "POST",
+                              .path = DEVICE,
+                              .token = by->token,
+                              .type = UPLOAD_TYPE,
+                              .body = body.bytes,
+                              .length = body.length};
+    const struct call chain = {
+        .method = "GET", .path = text("/api/chat/chain/%s", away.head), .token = by->token};
+
+    ck_status(talk_post(host, by, &away, "away@shop.example", "second"), 201);
+    ck_status(talk_post(host, by, &here, "here@shop.example", "second"), 201);
+    json_t *whole = ck_status(http_send(host, &chain), 200)->json;
+
+    age(&away);
+    host_says(host, 0, "chat", "archive");
+    ck_assert_int_eq(stored(&away), 1);
+    int objects = bucket_objects(bucket);
+
+    bucket_mode(bucket, modes[_i]);
+    age(&here);
+    size_t before = host_logged(host, "the archive is not complete");
+
     host_says(host, 0, "reload"); /* the job runs some seconds later */
-    WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM chat_entry") == 1, 30000);
-    ck_assert_int_eq(bucket_objects(bucket), 1);
-    bucket_mode(bucket, "refuse");
-    ck_error(talk_chain(host, by, &talk, ""), 503, "Archived messages");
+    for (int i = 0; i < STUCK; i++)
+        pending[i] = call_begin(host, i ? &chain : &post);
+    for (; host_logged(host, "the archive is not complete") == before; asked++)
+        ck_status(http(host, "GET", "/api/chat/conversations", by->token, NULL), 200);
+    ck_assert_int_gt(asked, _i ? 0 : 10); /* while a single call hangs for eight seconds */
+    for (int i = 0; i < STUCK; i++) {
+        struct answer *answer = call_end(pending[i]);
+
+        s3_expect_refused(answer);
+        ck_assert_double_lt(answer->seconds, 6 * PATIENCE); /* s3_timeout is 8 s */
+    }
+    ck_assert_int_eq(stored(&here), 2);
     bucket_mode(bucket, "pass");
-    ck_assert(json_equal(ck_status(talk_chain(host, by, &talk, ""), 200)->json, whole));
+    if (_i)
+        host_says(host, 0, "reload"); /* else the job runs within a minute */
+    WAIT_UNTIL(stored(&here) == 1, 90000);
+    ck_assert(json_equal(ck_status(http_send(host, &chain), 200)->json, whole));
+    ck_assert_uint_eq(talk_length(host, by, &here), 2);
+    ck_status(http_send(host, &post), 201);
+    /* a request that was cut may have stored an object */
+    bucket_age(bucket);
+    WAIT_UNTIL(host_says(host, 0, "device", "sweep") && bucket_objects(bucket) == objects + 2,
+               20000);
+    free(body.bytes);
 }
 
 SUITE(device_s3_archive, .timeout_s = 120, .before_all = set_up, .after_all = s3_close,
