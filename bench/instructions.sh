@@ -74,9 +74,9 @@ instructions_report() {
     cat <<END
 ## Instructions
 
-Measured by \`bench/run instructions\`: instructions of the host's process per request or row, the average of
-$counted_requests requests or $counted_rows rows, counted by callgrind on x86-64. Other work on the machine does not change
-these figures.
+Measured by \`bench/run instructions\`: instructions of the host's process per request, row or reading, the average of
+$counted_requests requests, $counted_rows rows or 20000 readings, counted by callgrind on x86-64. Other work on the
+machine does not change these figures.
 
 | request | connections | instructions |
 |---|---|---|

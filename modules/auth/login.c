@@ -191,13 +191,14 @@ static int login_by_client(struct bb_request *rq)
     if (bb_count(rq, rows) == 0) /* not recorded: anybody can send any number of unknown ids */
         return login_invalid_client(rq);
     bool right = bb_cell_bytes(bb_cell(rq, rows, 0, 1), stored, sizeof(stored)) == sizeof(stored) &&
-                 CRYPTO_memcmp(auth_sha256(rq, secret).data, stored, sizeof(stored)) == 0;
+                 CRYPTO_memcmp(auth_sha256(rq, secret).data, stored, sizeof(stored)) == 0 &&
+                 bb_cell_int(rq, rows, 0, 6) > 0; /* the client has not expired */
     int refused = right ? 0 : auth_throttle_count(rq, 'c', limit, "failed logins");
 
     if (refused)
         return refused;
     bb_audit(rq, bb_cell(rq, rows, 0, 5));
-    if (!right || bb_cell_int(rq, rows, 0, 6) <= 0) /* the client has expired */
+    if (!right)
         return login_invalid_client(rq);
 
     struct auth_account account = {

@@ -245,7 +245,7 @@ static const struct bb_sql get_certificate = {
     " count(*) OVER () AS entries FROM certificate_entry e JOIN certificate_entry a"
     " ON a.certificate = e.certificate WHERE " SEES_ENTRY " AND 'Carried' NOT IN (e.status,"
     " a.status) ORDER BY a.id LIMIT 10) e" CERTIFICATE_OF_ENTRY " ORDER BY e.id",
-    BB_SQL_LIST};
+    BB_SQL_LONG};
 
 /* clang-format on */
 

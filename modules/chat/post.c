@@ -143,7 +143,8 @@ static const struct bb_sql mark_unread = {
     MARK("n") " FROM (SELECT count(*) AS found,"
               " count(*) FILTER (WHERE username <> $2::text)::int AS n FROM chat_entry"
               " WHERE conversation_id = $1::bigint AND seq >= $3::bigint) e WHERE id = $1::bigint"
-              " RETURNING busbar_require(found = entries - $3::bigint + 1, 404, 'It is archived')",
+              " RETURNING busbar_require(found = entries - $3::bigint + 1, 404,"
+              " 'Message not found: it is archived')",
     BB_SQL_WRITE};
 
 int chat_read(struct bb_request *rq)

@@ -262,7 +262,6 @@ void device_files_failed(struct bb_host *host);
  */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);
-/* Returns the names as a JSON array, without those that are NULL. */
 
 /*
  * Creates a finder of file types, by their contents. Returns NULL with the reason in `why`: out of

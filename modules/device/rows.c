@@ -104,10 +104,12 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
                                              const char *const *names, size_t count)
 {
     static const struct bb_sql find = {
-        "SELECT " DEVICE_KEY("e.name") ", EXISTS (SELECT FROM device d WHERE " DEVICE_HAS_KEY(
-            "e.name") " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint)"
-                      " FROM unnest($2::text[]) WITH ORDINALITY AS e (name, n)"
-                      " ORDER BY e.n",
+        /* clang-format off */
+        "SELECT k.key, EXISTS (SELECT FROM device d WHERE " DEVICE_KEY("d.external_id") " = k.key"
+        " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint) FROM (SELECT n, "
+        DEVICE_KEY("name") " AS key FROM unnest($2::text[]) WITH ORDINALITY AS e (name, n)"
+        " OFFSET 0) k ORDER BY k.n", /* OFFSET 0: PostgreSQL computes each key once */
+        /* clang-format on */
         0};
     return bb_query(rq, &find, BB_ARGS(bb_i(job->organization), bb_texts(names, count)));
 }

@@ -259,6 +259,8 @@ def chat(story):
     tell("GET /api/chat/unread-devices/{email}", "operator")
     tell("PATCH /api/chat/conversations/{id}/read", "operator", id=started["id"])
     tell("POST /api/chat/conversations/{id}/share", "operator", id=started["id"])
+    tell("POST /api/chat/conversations/{id}/close", "operator", id=started["id"])
+    tell("POST /api/chat/conversations/{id}/reopen", "operator", id=started["id"])
 
 
 def programs(story, ada, operator):

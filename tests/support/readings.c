@@ -6,6 +6,7 @@ void readings_open(const char *name)
 {
     stage_open(&(struct host_spec){.name = name,
                                    .http = "  deadline: 60000\n", /* for busy machines */
+                                   .db = "  statement_timeout: 60000\n",
                                    .modules = text("[auth, device, reading, metrics, \"%s\"]",
                                                    harness_test_module("module_spy"))});
     spy_await(name);

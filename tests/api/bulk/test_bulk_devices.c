@@ -42,6 +42,22 @@ TEST(a_row_creates_the_same_device_as_a_request)
         ck_assert_str_eq(device_field(row, same[i]), device_field(single, same[i]));
 }
 
+/* PostgreSQL gets the cells as arrays, in which these characters have a meaning. */
+TEST(cells_with_quotes_backslashes_and_braces_are_stored_unchanged)
+{
+    const char *rows = "externalId,siteName,address,timezone\nar1,\"a\"\"b\\c,{}\",NULL,\n"
+                       "\"\\x\"\"{\",{},\"\\\",Europe/Berlin\nar1,again,,\n";
+
+    bulk_rows(bulk_store(m, upload_devices(m, rows)),
+              "1 ar1 success\n2 \\x\"{ success\n3 ar1 failed externalId: A device with this "
+              "externalId already exists\n");
+    expect_device("ar1", "{'siteName':'a\\u0022b\\\\c,{}','address':'NULL','timezone':null}");
+    expect_device("\\x\"{", "{'siteName':'{}','address':'\\\\','timezone':'Europe/Berlin'}");
+    bulk_rows(bulk_log_of(m, upload_devices(m, "externalId,capacity\nbad,-1\nworse,x\n"), ""),
+              "1 bad failed capacity: must be at least 0\n2 worse failed capacity: must be a "
+              "number\n");
+}
+
 /* If commas separate cells they are not decimal signs; in texts they are kept. */
 TEST(commas_are_decimal_signs_only_in_numbers)
 {
