@@ -133,6 +133,8 @@ static const char *path_with(const char *path, const json_t *operation, const ch
             path = text("%s&limit=100", path);
         else if (!strcmp(name, "q") || !strcmp(name, "by"))
             path = text("%s&%s=month", path, name);
+        else if (!strcmp(name, "deviceIds"))
+            path = text("%s&deviceIds=1,2,3", path);
     }
     return path;
 }
