@@ -471,7 +471,7 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = LOG "/:id/certificate", .roles = READERS,
      .handler = certificate_of_entry, .segments = BB_TABLE(id_segment), .query = BB_TABLE(one_query),
      .reply = BB_TABLE(whole_certificate),
-     .help = "Get the certificate of an entry. 404 also if the entry is Carried, that is, not issued yet."},
+     .help = "Get the certificate of an entry. 404 also if the entry is Carried: it is in no certificate yet."},
     {.method = "PATCH", .path = LOG "/:id", .roles = BB_ANY_ROLE, .handler = certificate_change, .flags = BB_AUDITED,
      .errors = conflict,
      .segments = BB_TABLE(id_segment), .body = BB_TABLE(change_body), .reply = BB_TABLE(certificate_entry_fields),
