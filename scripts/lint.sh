@@ -102,7 +102,7 @@ code_of() {
 # eighth, so eight commits have all files. The eighths have to do for the headers in include/, because nearly all files
 # include them. Without the history, all files are chosen.
 choose_analyzed() {
-    local changed file
+    local changed file before now
 
     [ "$(git -C "$top" rev-parse --is-shallow-repository 2>/dev/null)" = false ] &&
         changed=$(cd "$top" && git diff --name-only HEAD~16 -- core modules 2>/dev/null &&
@@ -112,7 +112,8 @@ choose_analyzed() {
     }
     recent="no file"
     for file in $(grep '\.[ch]$' <<<"$changed"); do
-        cmp -s <(git -C "$top" show "HEAD~16:$file" 2>/dev/null | code_of) <(cat "$top/$file" 2>/dev/null | code_of) ||
+        before=$(git -C "$top" show "HEAD~16:$file" 2>/dev/null | code_of) &&
+            now=$(code_of 2>/dev/null <"$top/$file") && [ -n "$now" ] && [ "$before" = "$now" ] ||
             recent+=$'\n'$file
     done
     eighth=$(($(git -C "$top" rev-list --count HEAD) % 8))
