@@ -345,9 +345,10 @@ struct sender {
     struct expansion expansion;
     struct replaying replaying;
     struct recording recording;
-    bool stopping;  /* reads no more deliveries */
-    bool successor; /* another sender of this host continues */
-    bool leaving;   /* gives up its id */
+    bool give_failed; /* since the last heartbeat */
+    bool stopping;    /* reads no more deliveries */
+    bool successor;   /* another sender of this host continues */
+    bool leaving;     /* gives up its id */
     unsigned tends;
     size_t tasks_pending;   /* database tasks in progress */
     uint64_t mine, to_give; /* shards: `owned` without a lock; shards to give away */

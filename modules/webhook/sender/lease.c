@@ -162,6 +162,22 @@ static void lease_lost(struct sender *sender, bool promoted)
     sender->totals.lost_leases++;
 }
 
+/*
+ * Takes back the shards that could not be given away, because all other shards wait for that. The
+ * next heartbeat tries again. Deliveries that were not taken meanwhile are read from the log.
+ */
+static void lease_keep(struct sender *sender)
+{
+    uint64_t kept = sender->to_give & sender->mine;
+
+    sender->give_failed = false;
+    sender->to_give &= ~kept;
+    sender->look_wanted = true;
+    IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
+        if (kept & sender_shard(subscription->node.id))
+            subscription_backlog(sender, subscription, subscription->read_to + 1);
+}
+
 static void lease_back(struct sender *sender, struct db_task *db_task)
 {
     const struct tending *tending = (struct tending *)db_task;
@@ -222,6 +238,10 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     /* If this host has more than its part, the highest shards are given away. */
     int64_t surplus = __builtin_popcountll(sender->mine) - tending->got[FAIR];
 
+    if (sender->give_failed) {
+        lease_keep(sender);
+        surplus = 0;
+    }
     for (int64_t i = SENDER_SHARDS - 1; i >= 0 && surplus > 0; i--)
         if (sender->mine & sender_shard(i)) {
             sender->to_give |= sender_shard(i);
@@ -330,6 +350,8 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
     }
     if (saving->lost)
         sender->tend_at = sender->now_ms;
+    if (saving->gives)
+        sender->give_failed = !db_task->ok; /* the next heartbeat has the owner */
     if (saving->gives && db_task->ok) {
         for (size_t i = 0; i < saving->held.count; i++) {
             struct idmap_node *node = idmap_find(&sender->deliveries, saving->held.ids[i]);

@@ -219,6 +219,35 @@ TEST(deliveries_that_were_given_away_unsent_are_made_after_the_other_host_is_kil
     PQfinish(open);
 }
 
+/* Every statement that gives shards away fails, and the host serves all of them meanwhile. */
+TEST(webhooks_of_a_host_that_cannot_give_shards_away_go_on)
+{
+    struct catcher *catcher = catcher_start(NULL);
+
+    deliver_apart("barred", "");
+    sql_run(db, "SELECT setval('webhook_hook_id', 62)"); /* the shard 63, which is to be given */
+    webhook_make(host, admin, catcher_url(catcher, "given"), "message.new");
+    webhook_make(host, admin, catcher_url(catcher, "kept"), "message.new");
+    sql_run(db, "CREATE SEQUENCE barred");
+    sql_trigger(db,
+                "BEFORE UPDATE ON webhook_shard FOR EACH ROW"
+                " WHEN (OLD.owner IS NOT NULL AND NEW.owner IS NULL)",
+                "PERFORM nextval('barred'); RAISE 'barred'");
+    struct host *first = host;
+
+    host = deliver_another("barred-other");
+    sql_soon(db, "SELECT is_called::int FROM barred");
+    host = first;
+    for (int i = 1; i <= MESSAGES; i++) {
+        say("who is there?");
+        catcher_wait(catcher, 2 * (size_t)i, GENEROUS_MS);
+    }
+    sql_run(db, SQL_TRIGGER_DROP);
+    deliver_await_halves();
+    say("who is there?");
+    catcher_wait(catcher, 2 * (MESSAGES + 1), GENEROUS_MS);
+}
+
 /* The attempt gets no response. When it ends, the host has its shards again, with another lease. */
 TEST(an_attempt_that_outlives_its_lease_is_repeated_by_the_same_host)
 {
