@@ -74,7 +74,7 @@ static const struct bb_keyed latest = {
 /* $1 and $2 scope, $3 ids of devices, separated by commas */
 static const struct bb_sql latest_of = {
     "SELECT k.device, l.* FROM (SELECT DISTINCT i::bigint AS device FROM unnest(string_to_array("
-    "$3::text, ',')) i WHERE i ~ '^[0-9]{1,18}$') k CROSS JOIN LATERAL device_about(k.device) d"
+    "$3::text, ',')) i) k CROSS JOIN LATERAL device_about(k.device) d"
     " CROSS JOIN LATERAL (" LATEST("k.device") ") l WHERE $1::boolean OR d.organisation = ANY"
     " ($2::bigint[])", BB_SQL_LIST};
 
@@ -178,8 +178,18 @@ int reading_latest(struct bb_request *rq)
 int reading_latest_of(struct bb_request *rq)
 {
     struct scope scope = scope_asked(rq);
+    const char *ids = bb_arg(rq, "deviceIds"), *at = ids;
+    size_t digits;
+
+    do {
+        at += strspn(at, " ");
+        digits = strspn(at, "0123456789");
+        at += digits + strspn(at + digits, " ");
+        if (!digits || digits > 18 || (*at && *at != ','))
+            return bb_invalid(rq, "deviceIds", "must be a whole number");
+    } while (*at++);
     const struct bb_rows *rows =
-        bb_query_or_end(rq, &latest_of, BB_ARGS(SCOPE_ARGS(&scope), bb_t(bb_arg(rq, "deviceIds"))));
+        bb_query_or_end(rq, &latest_of, BB_ARGS(SCOPE_ARGS(&scope), bb_t(ids)));
 
     return bb_reply_fields(rq, rows, bb_count(rq, rows), 0, reading_latest_fields, STORED + 1);
 }

@@ -164,7 +164,9 @@ static const struct bb_field refused_query[] = {
 static const struct bb_field organization_query[] = {ORGANIZATION};
 static const struct bb_field latest_query[] = {
     {.name = "deviceIds", .type = BB_TEXT, .flags = BB_REQUIRED, .min = 1, .max = 4000,
-     .help = "Ids of devices, separated by commas.", .example = "1,2"}};
+     .help = "Ids of devices, separated by commas.", .example = "1,2"},
+    ORGANIZATION,
+};
 
 static const char *const types[] = {"History", "Delta", NULL};
 #define BEGIN "2026-03-31T22:00:00.000Z"
