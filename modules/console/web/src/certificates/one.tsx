@@ -10,10 +10,14 @@ import { useOrganizations } from '../organization'
 import { to } from '../router'
 import { named, t } from '../texts/texts'
 import { asEnergy, asNumber, asTime, asUtc, zoneOf } from '../ui/format'
-import { Badge, Button, Failed, Id, Loading, Logo, Table } from '../ui/ui'
+import { Badge, Button, Failed, Loading, Logo, Table } from '../ui/ui'
 import { noteOf, tone } from './log'
 
+type Fact = [string, ReactNode]
+
 const periodOf = (start: string, end: string, as: (iso: string) => string) => `${as(start)} – ${as(end)}`
+
+const when = (holds: boolean, label: string, value: ReactNode): Fact[] => holds ? [[label, value]] : []
 
 function Paper ({ of: certificate }: { of: IssuedCertificate }) {
   const { nameOf: groupOf } = useGroups()
@@ -25,16 +29,18 @@ function Paper ({ of: certificate }: { of: IssuedCertificate }) {
   const [first] = entries
   const states = [...new Set(entries.map(({ status }) => status))]
   const more = count - entries.length
-  const facts: [string, ReactNode][] = [
-    [t('certs.id'), <Id key='' id={uid} />],
+  const final = more === 0 && states.every((status) => status === 'Succeeded' || status === 'Cancelled')
+  const facts: Fact[] = [
+    [t('certs.id'), <code key=''>{uid}</code>],
     [t('certs.energy'), `${asEnergy(wh)} (${asNumber(wh)} Wh)`],
-    [t('certs.inZone', { zone: zoneOf() }), periodOf(start, end, asTime)],
-    [t('certs.inZone', { zone: 'UTC' }), periodOf(start, end, asUtc)],
+    ...[...new Set([zoneOf(), 'UTC'])].map((zone): Fact =>
+      [t('certs.inZone', { zone }), periodOf(start, end, zone === 'UTC' ? asUtc : asTime)]),
     groupId === null
       ? [t('certs.device'), first?.developerId ?? String(first?.deviceId)] : [t('groups.group'), groupOf(groupId)],
     [t('accounts.organization'), nameOf(organizationId)],
-    [t('certs.issuedAt'), `${asTime(issuedAt)} (${asUtc(issuedAt)})`],
-    [t('certs.status'), states.map((status) => <Badge key={status} tone={tone(status)}>{named('cert', status)}</Badge>)]
+    ...when(final, t('certs.issuedAt'), `${asTime(issuedAt)} (${asUtc(issuedAt)})`),
+    ...when(more === 0, t('certs.status'),
+      states.map((status) => <Badge key={status} tone={tone(status)}>{named('cert', status)}</Badge>))
   ]
 
   return (

@@ -56,19 +56,20 @@ function useOpen (id: string | undefined, listed: Data | undefined, pause: (open
     queryKey: ['conversations', 'one', id],
     queryFn: async () => (await get<Data[]>(`/api/chat/conversations${query({ id })}`))[0] ?? null,
     enabled: id !== undefined && !listed && /^\d+$/.test(id),
-    placeholderData: () => String(known.current?.id) === id ? known.current : undefined,
     refetchInterval: ({ state: { data } }) => pause(data)
   })
-  return { data: listed ?? single.data ?? undefined, waits: single.isLoading }
+  const last = String(known.current?.id) === id ? known.current : undefined // until it is read, or if that fails
+  return { data: listed ?? (single.data === undefined ? last : single.data ?? undefined), waits: single.isLoading }
 }
 
 export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
   const me = useMe()
   const { several, chosen, knownAs } = useOrganizations()
   const [kept, change] = useValues('all', 'state', 'search', 'q')
-  const { all: every, state, search, q } = kept
+  const { all: every, search, q } = kept
   const [starting, setStarting] = useState(false)
   const acts = isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser')
+  const state = acts && ['open', 'closed'].includes(kept.state) ? kept.state : ''
   const mine = !acts || every === ''
   const live = useLive(ignore) // keeps the list up to date
   const isOpen = (data: Data) => String(data.id) === id
@@ -107,11 +108,13 @@ export default function Chat ({ rest: [id, place] }: { rest: string[] }) {
                 {t(isOne(me, 'Admin') ? 'chat.everyone' : 'chat.organization')}
               </Button>
             </div>
-            <select aria-label={t('chat.state')} value={state} onChange={(e) => change({ state: e.target.value })}>
-              <option value=''>{t('chat.anyState')}</option>
-              <option value='open'>{t('chat.open')}</option>
-              <option value='closed'>{t('chat.closed')}</option>
-            </select>
+            {q.trim() === '' && (
+              <select aria-label={t('chat.state')} value={state} onChange={(e) => change({ state: e.target.value })}>
+                <option value=''>{t('chat.anyState')}</option>
+                <option value='open'>{t('chat.open')}</option>
+                <option value='closed'>{t('chat.closed')}</option>
+              </select>
+            )}
           </>
         )}
         {([['search', 'chat.search', search], ['q', 'chat.words', q]] as const).map(([name, label, value]) => (

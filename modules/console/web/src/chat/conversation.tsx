@@ -152,15 +152,16 @@ function Close ({ conversation: { id, closed } }: { conversation: Data }) {
   const client = useQueryClient()
   const change = useAction({
     mutationFn: (close: boolean) => call('POST', `/api/chat/conversations/${id}/${close ? 'close' : 'reopen'}`),
-    onSuccess: async (_, close) => {
-      await readAgain(client)
+    onSuccess: (_, close) => {
       toast(t(close ? 'chat.isClosed' : 'chat.isOpen'), () => change.mutate(!close))
+      void readAgain(client)
     },
     onError: (problem) => toast(problemOf(problem))
   })
 
   return (
-    <Button kind='quiet' icon={closed ? ArchiveRestore : Archive} onClick={() => change.mutate(!closed)}>
+    <Button kind='quiet' icon={closed ? ArchiveRestore : Archive} disabled={change.isPending}
+      onClick={() => change.mutate(!closed)}>
       {t(closed ? 'chat.reopen' : 'chat.close')}
     </Button>
   )

@@ -23,7 +23,13 @@ const BLOCKED_MS = 500 // an allowed sound starts earlier
 interface Listener { heard: (arrival: Arrival) => unknown, changed: (open: boolean) => void }
 
 /* Other tabs of the browser. A message says that this tab has changed conversations, but added no message. */
-export const tabs = new BroadcastChannel('busbar conversations')
+export const tabs: Pick<BroadcastChannel, 'onmessage' | 'postMessage'> = (() => {
+  try {
+    return new BroadcastChannel('busbar conversations')
+  } catch { // the browser stores nothing for this page, and connects no tabs
+    return { onmessage: null, postMessage: () => {} }
+  }
+})()
 
 /* Reads the lists of conversations again, in all tabs. */
 export function readAgain (client: QueryClient) {

@@ -79,10 +79,11 @@ function goOn (event: KeyboardEvent<HTMLElement>) {
   const step = { ArrowUp: -1, ArrowDown: 1 }[event.key]
   const buttons = [...event.currentTarget.querySelectorAll<HTMLElement>('[data-uuid]')]
   const at = buttons.findIndex((button) => button === event.target)
+  const next = step === undefined || at < 0 ? undefined : buttons[at + step]
 
-  if (step === undefined || at < 0) return
+  if (!next) return
   event.preventDefault()
-  buttons[at + step]?.focus()
+  next.focus()
 }
 
 /* The message that is being sent. */

@@ -3,7 +3,7 @@ import { useQueries, useQueryClient } from '@tanstack/react-query'
 import { Download, Plus, SunMedium } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 
-import { call, everything, get, query } from '../api/client'
+import { call, everything, get, query, type Page } from '../api/client'
 import type { Device, LatestRead } from '../api/types'
 import { useOrganizations } from '../organization'
 import { go, to, useValues } from '../router'
@@ -50,18 +50,21 @@ function actionsOf (): Action<Device>[] {
   ]
 }
 
-/* When the last reading of each device ends, by its id: one request for each page of the list. */
-function useLatest (pages: Device[][]): Map<number, string> {
+/*
+ * When the last reading of each device ends, by its id: one request for each page of the list. `failed`: a request that
+ * failed.
+ */
+function useLatest (pages: Page<Device[]>[]) {
   const reads = useQueries({
-    queries: pages.filter(({ length }) => length > 0).map((devices) => {
-      const path = `/api/meter-reads/latestread${query({ deviceIds: devices.map(({ id }) => id).join() })}`
-      return {
-        queryKey: ['readings', 'latest', path], queryFn: () => get<LatestRead[]>(path), staleTime: FRESH_MS,
-        refetchOnWindowFocus: false
-      }
+    queries: pages.filter(({ items }) => items.length > 0).map(({ items }) => {
+      const path = `/api/meter-reads/latestread${query({ deviceIds: items.map(({ id }) => id).join() })}`
+      return { queryKey: ['readings', 'latest', path], queryFn: () => get<LatestRead[]>(path), staleTime: FRESH_MS }
     })
   })
-  return new Map(reads.flatMap(({ data = [] }) => data.map(({ deviceId, endDate }) => [deviceId, endDate])))
+  return {
+    latest: new Map(reads.flatMap(({ data = [] }) => data.map(({ deviceId, endDate }) => [deviceId, endDate]))),
+    failed: reads.find(({ isLoadingError }) => isLoadingError)
+  }
 }
 
 function Row ({ device, organization, latest, state, box }: {
@@ -91,8 +94,8 @@ export function List () {
   const client = useQueryClient()
   const wanted = query({ ...queryOf(filter), ...order.query }).slice(1)
   const path = `/api/device${query({ limit: PAGE, count: true, organizationId: chosen })}&${wanted}`
-  const { list, all, total } = usePages<Device>('devices', path)
-  const latest = useLatest(list.data?.pages.map(({ items }) => items) ?? [])
+  const { list, pages, all, total } = usePages<Device>('devices', path)
+  const { latest, failed } = useLatest(pages)
   const selection = useSelection(all, ({ uuid }) => uuid)
   const every = `/api/device${query({ limit: EXPORTED, organizationId: chosen })}&${wanted}`
   const csv = useAction({
@@ -130,6 +133,7 @@ export function List () {
         changed={() => client.invalidateQueries({ queryKey: ['devices'] })} />
       {list.isPending && <Loading />}
       {list.isError && <Failed error={list.error} again={() => void list.refetch()} />}
+      {failed && <Failed error={failed.error} again={() => void failed.refetch()} />}
       {list.isSuccess && all.length === 0 && (
         <Empty icon={SunMedium} action={mayRegister && !filtered && register}>
           {t(filtered ? 'devices.noneSuch' : mayRegister ? 'devices.empty' : 'devices.none')}

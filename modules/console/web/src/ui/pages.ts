@@ -28,7 +28,7 @@ export function usePages<T> (
   if (list.data) last.current = list.data
   const pages = last.current?.pages ?? []
 
-  return { list, all: pages.flatMap(({ items }) => items), total: pages[0]?.total }
+  return { list, pages, all: pages.flatMap(({ items }) => items), total: pages[0]?.total }
 }
 
 /* Returns a value once it has not changed for a moment, so that not every typed character sends a request. */
