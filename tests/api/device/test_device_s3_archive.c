@@ -3,6 +3,8 @@
 #include "stage.h"
 #include "talk.h"
 
+#include <poll.h>
+
 enum { STUCK = 12 }; /* more requests than the pool has threads */
 
 static void set_up(void)
@@ -12,6 +14,7 @@ static void set_up(void)
     stage_open(&(struct host_spec){.name = "device_s3_archive",
                                    .modules = "[auth, chat, device, health]",
                                    .chat = "  retention_days: 30\n",
+                                   .log = "  access: false\n",
                                    .more = bucket_section(bucket, s3_spool("device_s3_archive"),
                                                           "  s3_secret_key: " BUCKET_SECRET_KEY
                                                           "\n  s3_timeout: 8000\n")});
@@ -69,9 +72,12 @@ TEST_EACH(a_bucket_that_fails_loses_no_message, sizeof modes / sizeof *modes)
     host_says(host, 0, "reload"); /* the job runs some seconds later */
     for (int i = 0; i < STUCK; i++)
         pending[i] = call_begin(host, i ? &chain : &post);
-    for (; host_logged(host, "the archive is not complete") == before; asked++)
+    for (; host_logged(host, "the archive is not complete") == before; asked++) {
         ck_status(http(host, "GET", "/api/chat/conversations", by->token, NULL), 200);
-    ck_assert_int_gt(asked, _i ? 0 : 10); /* while a single call hangs for eight seconds */
+        poll(NULL, 0, 50);
+    }
+    if (_i == 0)
+        ck_assert_int_gt(asked, 10); /* while a single call hangs for eight seconds */
     for (int i = 0; i < STUCK; i++) {
         struct answer *answer = call_end(pending[i]);
 
