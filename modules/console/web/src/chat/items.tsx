@@ -53,7 +53,7 @@ export const Item = memo(function Item ({ data, email, organization, current, hr
           {title} {emails !== '' && <span>{emails}</span>}
         </span>{' '}
         {(data.closed || about !== '') && (
-          <small>{data.closed && <Badge tone='off'>{t('chat.closed')}</Badge>} {about}</small>
+          <small>{data.closed && <><Badge tone='off'>{t('chat.closed')}</Badge>{' '}</>}{about}</small>
         )}{' '}
         <When at={createdAt} />{' '}
         <span className='last'>{username === email ? t('chat.youSaid', { text: chatEntry }) : chatEntry}</span>{' '}
