@@ -12,7 +12,7 @@ enum {
     READERS = 64,
     WEBHOOKS_MADE = 500,
     ACCOUNTS = 8,
-    MOST_KIB = 256 * 1024, /* max_answers, and as much for uncounted memory */
+    MOST_KIB = 384 * 1024, /* max_answers, and twice as much for uncounted memory */
     RECEIVE_BYTES = 4096,
     ANSWERED_MS = 60000
 };
