@@ -110,7 +110,7 @@ json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t en
     json_t *json = json_object();
     int failed = 0;
 
-    /* json_pack() takes twice as long, and a response has up to 1,000 readings */
+    /* json_pack() takes twice as long, and a response may have 10,000 readings */
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
         failed |= json_object_set_new_nocheck(json, members[i].name,
                                               members[i].text ? json_string_nocheck(members[i].text)
