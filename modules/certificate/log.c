@@ -314,7 +314,7 @@ int certificate_of_entry(struct bb_request *rq)
     bb_set(rq, reply, "perDeviceCertificateLog",
            bb_rows_fields(rq, rows, bb_count(rq, rows), 0, certificate_entry_fields,
                           CERTIFICATE_ENTRY_FIELDS));
-    bb_set(rq, reply, "issuedAt", json_string(bb_cell_time(rq, rows, 0, CERTIFICATE_CURSOR + 1)));
+    bb_set(rq, reply, "createdAt", json_string(bb_cell_time(rq, rows, 0, CERTIFICATE_CURSOR + 1)));
     bb_set(rq, reply, "entries", json_integer(bb_cell_int(rq, rows, 0, CERTIFICATE_CURSOR + 2)));
     return bb_reply(rq, 200, json_incref(reply));
 }

@@ -273,7 +273,7 @@ static const struct bb_field total[] = {
 const struct bb_field certificate_fields[] = {CERTIFICATE("entries on this page")};
 static const struct bb_field whole_certificate[] = {
     CERTIFICATE("first 10 entries"),
-    {.name = "issuedAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
     {.name = "entries", .type = BB_INT, .flags = BB_REQUIRED, .help = "The number of all entries."},
 };
 static const struct bb_field pages_reply[] = {

@@ -403,7 +403,7 @@ TEST(a_buyer_reads_pages_and_sums_of_a_shared_group)
     int64_t entry = json_integer_value(json_object_get(json_array_get(entries->json, 0), "id"));
 
     ask(b, 200,
-        text("{'entries':1,'issued_watthour':1000,'groupId':%jd,'issuedAt':'*',"
+        text("{'entries':1,'issued_watthour':1000,'groupId':%jd,'createdAt':'*',"
              "'perDeviceCertificateLog':[{'id':%jd}]}",
              group, entry),
         "GET " LOG "/%jd/certificate", entry);

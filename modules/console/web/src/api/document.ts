@@ -1835,7 +1835,7 @@ export interface components {
             certificate_issuance_end: string;
             issued_watthour: number;
             perDeviceCertificateLog: components["schemas"]["CertificateEntry"][];
-            issuedAt: string;
+            createdAt: string;
             entries: number;
             warnings?: components["schemas"]["Warnings"];
             warningDetails?: components["schemas"]["WarningDetails"];

@@ -24,7 +24,7 @@ function Paper ({ of: certificate }: { of: IssuedCertificate }) {
   const { nameOf } = useOrganizations()
   const {
     certificate_issuance_start: start, certificate_issuance_end: end, certificateTransactionUID: uid, issued_watthour: wh,
-    groupId, organizationId, issuedAt, entries: count, perDeviceCertificateLog: entries
+    groupId, organizationId, createdAt, entries: count, perDeviceCertificateLog: entries
   } = certificate
   const [first] = entries
   const states = [...new Set(entries.map(({ status }) => status))]
@@ -38,7 +38,7 @@ function Paper ({ of: certificate }: { of: IssuedCertificate }) {
     groupId === null
       ? [t('certs.device'), first?.developerId ?? String(first?.deviceId)] : [t('groups.group'), groupOf(groupId)],
     [t('accounts.organization'), nameOf(organizationId)],
-    ...when(final, t('certs.issuedAt'), `${asTime(issuedAt)} (${asUtc(issuedAt)})`),
+    ...when(final, t('certs.issuedAt'), `${asTime(createdAt)} (${asUtc(createdAt)})`),
     ...when(more === 0, t('certs.status'),
       states.map((status) => <Badge key={status} tone={tone(status)}>{named('cert', status)}</Badge>))
   ]
