@@ -1,7 +1,7 @@
 /* The page of the own account. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, go, to, look, button } = require('./stage')
+const { scene, enter, hold, go, to, look, button } = require('./stage')
 const { domain, member, request, call, converse, say } = require('./service')
 const { catalogue } = require('./test_texts')
 
@@ -187,10 +187,15 @@ scene('account: the browser notifies of messages while the page is hidden, if th
   assert.deepEqual((await shown())[1], [nora.email, 'New message that mentions you'])
   await page.evaluate(() => globalThis.shown[0].onclick())
   await page.getByRole('log').getByText('while the page is hidden').waitFor()
+  const pass = await hold(page, '**/unread-count/**') // until the token is refused
+  const asked = page.waitForRequest('**/unread-count/**')
   await say(nora, conversation.id, 'before the logout')
   await page.waitForFunction(() => globalThis.shown.length > 0)
+  const request = await asked
   await button(page, 'Log out').click()
   await page.getByLabel('E-mail').waitFor()
+  pass()
+  assert.equal((await request.response())?.status(), undefined, 'the logout aborts it')
   await enter(page, nora, '#/account')
   assert.deepEqual([await shown(), await wanted.isChecked()], [[], false])
 })

@@ -3,7 +3,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { BookOpen, CircleQuestionMark, CircleUser, LogOut, Menu, MessagesSquare, Search, X } from 'lucide-react'
 import { Suspense, useEffect, useLayoutEffect, useReducer, useState } from 'react'
 
-import { ApiError, call, get, renew, session } from './api/client'
+import { ApiError, get, logOut, renew, session } from './api/client'
 import type { Own } from './api/types'
 import { drafts } from './chat/drafts'
 import { tabs, useNotifications } from './chat/live'
@@ -235,10 +235,7 @@ export function App () {
   }
   /* The cookie stays if the host cannot be reached, so the user stays logged in. */
   const leave = async () => {
-    const error: unknown = await call('POST', '/api/auth/logout').then(
-      () => null,
-      (problem) => problem
-    )
+    const error: unknown = await logOut().then(() => null, (problem) => problem)
     if (error !== null && !(error instanceof ApiError && error.status === 401))
       return toast(t('login.stays', { problem: problemOf(error) }))
     session.end()

@@ -37,6 +37,7 @@ const waiting = new Set<() => void>() // for the next session
 const renewAhead = () => { renew().catch(() => { if (token !== null) timer = window.setTimeout(renewAhead, AGAIN_MS) }) }
 
 export const session = {
+  reads: new AbortController(), // for GET requests
   begin ({ accessToken, expires_in: seconds }: Access) {
     token = accessToken
     clearTimeout(timer)
@@ -136,7 +137,8 @@ async function ask (path: string, request: RequestInit): Promise<Response> {
   const watch = watchHost()
   try {
     const headers = { ...request.headers, 'Accept-Language': language } // of mails that the request sends
-    return await fetch(path, { ...request, headers, ...(!(request.body instanceof FormData) && { signal: watch.signal }) })
+    const signal = request.method === 'GET' ? AbortSignal.any([watch.signal, session.reads.signal]) : watch.signal
+    return await fetch(path, { ...request, headers, ...(!(request.body instanceof FormData) && { signal }) })
   } catch {
     throw Object.assign(new ApiError(0, ''), { hung: watch.signal.aborted })
   } finally {
@@ -166,6 +168,16 @@ export function renew (): Promise<boolean> {
     return true
   }).finally(() => { renewing = null })
   return renewing
+}
+
+/* Aborts the GET requests under way and the streams, because the host refuses those that it gets after the logout. */
+export async function logOut () {
+  session.reads.abort()
+  try {
+    await call('POST', '/api/auth/logout')
+  } finally {
+    session.reads = new AbortController()
+  }
 }
 
 export const PASSWORD = '/api/user/password' // its 401 may be about the current password

@@ -33,7 +33,7 @@ function watched (signal: AbortSignal) {
   addEventListener('offline', offline)
   return {
     heard, stop: () => { stop(); removeEventListener('offline', offline) },
-    signal: AbortSignal.any([signal, silence, gone.signal])
+    signal: AbortSignal.any([signal, silence, gone.signal, session.reads.signal])
   }
 }
 
