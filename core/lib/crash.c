@@ -329,7 +329,7 @@ static void crash_frames(struct report *of)
     while (at < count && (uintptr_t)found[at] != place)
         at++;
     for (at = at < count ? at + 1 : 1; at < count;
-         at++) /* from 1: no frame of the handler was found */
+         at++) /* from 1 if no frame of the handler was found */
         crash_add_frame(of, (uintptr_t)found[at]);
 }
 
@@ -369,7 +369,7 @@ static void crash_names(struct report *of)
     }
 }
 
-/* Not in crash_names(), which fails if a mapped file has changed. */
+/* Separate from crash_names(), which faults if a mapped file was truncated. */
 static void crash_stack(struct report *of)
 {
     char text[FRAME_TEXT], *stack = of->who.stack;
@@ -506,7 +506,7 @@ static void crash_rest(int ms)
         poll(NULL, 0, (int)left);
 }
 
-/* Restores the default action, and sends the signal again unless an instruction will raise it. */
+/* Restores the default action. A fault then occurs again; a signal that was sent is sent again. */
 static void crash_die(int number, const siginfo_t *info)
 {
     signal(number, SIG_DFL);

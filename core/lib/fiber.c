@@ -34,7 +34,7 @@ extern void *make_fcontext(void *top, size_t size, void (*entry)(struct transfer
 
 struct fiber {
     struct fiber *next; /* of the unused ones */
-    void *map;          /* the guard, followed by the stack; this struct is at its top */
+    void *map;          /* the guard, followed by the stack; this struct is at the stack's top */
     void *context;
     void (*entry)(void *);
     void *arg;

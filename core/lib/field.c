@@ -61,7 +61,7 @@ int warnings_add(json_t **warnings, const char *format, ...)
 #define EMPTY "is empty, and counts as absent"
 #define DIGITS "0123456789"
 
-/* The index of a type's row is the type. */
+/* The index of the row of a type is its value in enum bb_type. */
 const struct problem_row problem_rows[] = {
     [BB_TEXT] = {"not_a_string", "must be a string"},
     [BB_EMAIL] = {"not_an_email", "must be an e-mail address"},
@@ -80,12 +80,12 @@ const struct problem_row problem_rows[] = {
 
 /* ---- codes, which follow from the texts ---- */
 
-/* Returns a new JSON value for a parameter; NULL: it cannot have this text, or memory ran out. */
+/* Returns a new JSON value for a parameter; NULL: the text is not allowed, or memory ran out. */
 static json_t *problem_value(const char *name, const char *text, size_t length)
 {
     char number[24], *after;
 
-    if (!strncmp(name, "allowed", strlen("allowed"))) { /* a list, the last words of the row */
+    if (!strncmp(name, "allowed", strlen("allowed"))) { /* a list at the end of the row */
         json_t *list = json_array();
 
         for (size_t size; *text; text += size + strspn(text + size, ", ")) {
@@ -124,7 +124,7 @@ static bool problem_match(const char *row, const char *text, json_t *params)
         size_t figure = strspn(text, DIGITS "+-.e"), next = strcspn(after, "{");
         const char *stop = text[figure] == *after ? text + figure : text + strlen(text);
 
-        /* A value that is not a number ends at the next words of the row. */
+        /* A value that is not a number ends before the next words of the row. */
         for (const char *at = text; *stop != *after && *at; at++)
             if (!strncmp(at, after, next))
                 stop = at;
@@ -194,7 +194,7 @@ static const char *place_name(const struct place *place, struct arena *arena)
     return up ? arena_format(arena, "%s.%s", up, place->name) : place->name;
 }
 
-/* Returns NULL, or false in a function that returns bool, so that a check can end with it. */
+/* Adds a problem. Always returns NULL (false in a function that returns bool). */
 BB_PRINTF(3, 4)
 static void *place_problem(const struct place *place, struct problems *problems, const char *format,
                            ...)
@@ -242,7 +242,7 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
 #define LABEL_MAX 63
 #define ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" DIGITS
 
-/* Returns whether it consists of words separated by single dots (RFC 5322, 3.2.3). */
+/* Returns whether a local part consists of words separated by single dots (RFC 5322, 3.2.3). */
 static bool field_local_valid(const char *text, size_t length)
 {
     int32_t before = '.';
@@ -327,7 +327,7 @@ static bool field_number_fits(const struct bb_field *field, double number,
     return place_problem(place, problems, "must be a number");
 }
 
-/* Adds the problem that a value, a string or another one, does not have the required type; NULL. */
+/* Adds the problem that a value does not have the type of its row. Always returns NULL. */
 static void *field_type_problem(const struct bb_field *field, const struct place *place,
                                 struct problems *problems)
 {
@@ -449,7 +449,7 @@ static const char *field_email_string(const struct bb_field *field, const char *
 /*
  * Returns the time in a form that text_time_parse() and PostgreSQL read (sessions are in UTC), or
  * NULL. Converts "t", "z", a comma before the fraction, an hour with one digit, and a blank before
- * the offset. A blank before an offset without a sign is the + of a query that was not encoded.
+ * the offset. A blank before an offset without a sign is a + that was not encoded in a query.
  */
 static const char *field_time_string(const char *text, struct arena *arena)
 {
@@ -535,7 +535,7 @@ static bool field_empty_is_absent(const struct bb_field *field, const struct pro
 
 /*
  * Converts a whole number to its digits, and removes blanks around a string, if the row allows it;
- * returns a new reference. Does not convert other numbers, because their spelling is lost.
+ * returns a new reference. Does not convert other numbers, because their text is unknown.
  */
 static json_t *field_as_string(const struct bb_field *field, json_t *value,
                                struct problems *problems)
@@ -552,8 +552,8 @@ static json_t *field_as_string(const struct bb_field *field, json_t *value,
 }
 
 /*
- * Converts a decimal string to a number; returns other values unchanged, and all if memory runs
- * out. Returns a new reference.
+ * Converts a decimal string to a number. Returns a new reference: to the number, or to `value` if
+ * it is something else or memory runs out.
  */
 static json_t *field_as_number(json_t *value, const struct problems *problems)
 {

@@ -34,8 +34,8 @@ struct problem_row {
 };
 
 /*
- * From 1 on: a row for each enum bb_type, for values that do not have this type, then rows for
- * other problems; ends with NULL as code.
+ * Begins at index 1 with a row for each enum bb_type, for values of another type. Rows for other
+ * problems follow; the last row has NULL as code.
  */
 extern const struct problem_row problem_rows[];
 
@@ -62,9 +62,9 @@ void problems_add(struct problems *problems, const char *field, const char *text
 void problems_list(const struct problems *problems, json_t *list);
 
 /*
- * Adds `code`, and `params` if there are any, to an object without code, if a member has the text
- * of a row: "problem" in a problem, "message" in the body of an error. So text and code cannot
- * differ, and modules that use the words of a row get its code, too.
+ * Adds `code`, and `params` if there are any, to an object without code if its member ("problem"
+ * or, in the body of an error, "message") has the text of a row. So text and code always match,
+ * even if a module wrote the text.
  */
 void problem_set_code(json_t *object, const char *member);
 

@@ -217,7 +217,7 @@ static bool json_out_one_below(uint64_t word, unsigned char limit)
     return (word - limit * EACH) & ~word & 0x80 * EACH;
 }
 
-/* Writes `before`, the string without its quotes, and `after`, which have the quotes. */
+/* Writes `before`, the escaped string, and `after`. The quotes are in `before` and `after`. */
 static int json_out_put_string(struct sink *sink, const char *before, const char *text,
                                size_t length, const char *after)
 {
@@ -269,10 +269,10 @@ static bool json_out_next_digits(char *text)
 }
 
 /*
- * Finds the fewest digits that read back as `number` (> 0), as "d.ddde±xx". Decimals of up to 15
- * digits are different doubles, except for subnormal numbers, which need fewer. Just above a power
- * of two the gaps between doubles are wider than below, so the nearest decimal may not read back
- * while the next one does.
+ * Finds the fewest digits that read back as `number` (> 0), as "d.ddde±xx". Begins with 15 digits,
+ * because different decimals of up to 15 digits are different doubles, except subnormal ones. Just
+ * above a power of two the gaps between doubles are wider, so sometimes only the next decimal reads
+ * back.
  */
 static void json_out_shortest(double number, char *out, size_t size)
 {

@@ -259,7 +259,7 @@ static size_t log_write_all(struct writer *writer, const char *bytes, size_t len
     return done;
 }
 
-/* Writes a line about lost lines. Before, ends a line that a failure cut off. */
+/* Writes a line about lost lines, after ending a line that a failed write cut off. */
 static bool log_report_drops(struct writer *writer)
 {
     uint64_t dropped = atomic_load(&lost);

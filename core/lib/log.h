@@ -7,7 +7,7 @@
  *
  * Before log_open() and after log_close() lines go directly to standard error. Any thread may call
  * these functions, except that only one thread at a time may call log_open() and log_close().
- * Values may contain any bytes; escaped, they cannot end a line or imitate another pair.
+ * Values may contain any bytes: they are escaped, and cannot end a line or look like other pairs.
  */
 #ifndef CORE_LOG_H
 #define CORE_LOG_H

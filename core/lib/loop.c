@@ -108,7 +108,7 @@ void loop_add_part(struct loop *loop, const struct loop_part *part)
     loop->parts[loop->part_count++] = *part;
 }
 
-/* Runs tasks until tasks that each took at least `heavy_us` have taken `share_us` in total. */
+/* Runs tasks. Stops when tasks of `heavy_us` or longer have together taken `share_us`. */
 static void loop_run_tasks(struct tasks *tasks, int64_t heavy_us, int64_t share_us)
 {
     int64_t before = clock_mono_us(), spent_us = 0;
@@ -131,7 +131,7 @@ void loop_run(struct loop *loop)
 
     meter_thread(loop->index);
     thread_schedule(0);
-    /* messages posted in the last iteration own memory */
+    /* also runs messages posted in the last iteration, because they own memory */
     while (!loop->stop || !loop_quiet(loop)) {
         bool ready = !STAILQ_EMPTY(&loop->ready) || !STAILQ_EMPTY(&loop->patient);
         int64_t wait = ready ? 0 : timer_ms;

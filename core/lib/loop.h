@@ -109,11 +109,11 @@ struct loop_stats {
     atomic_size_t size[LOOP_PG_POOLS], ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
         batches[LOOP_PG_POOLS]; /* by pool; `size` is the number of connections */
     atomic_size_t shared[LOOP_PG_POOLS],
-        sharers[LOOP_PG_POOLS]; /* and total executions: pg_merge.c */
+        sharers[LOOP_PG_POOLS]; /* shared executions, and requests in them: pg_merge.c */
     struct replica_stats {
         atomic_size_t state; /* index of pg_replica_states */
         atomic_size_t lag_ms, reads, returned;
-    } replicas[LOOP_REPLICAS]; /* written at once: pg_replica.c */
+    } replicas[LOOP_REPLICAS]; /* pg_replica.c writes them when they change */
 };
 
 struct loop {

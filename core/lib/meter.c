@@ -23,8 +23,8 @@ const int64_t meter_bounds_us[METER_BUCKETS - 1] = {
 /* `count` numbers in each slot. */
 struct meter {
     struct meter *next;
-    /* of a module: with the values of the label, because different values need a different meter;
-     * of a route: its labels */
+    /* of a module's metric: the name with all values of its label, because a metric with other
+     * values needs another meter; of a route: its labels */
     const char *name;
     bool route;
     size_t count, stride;

@@ -68,7 +68,7 @@ static int multipart_parameter(char **at, char **name, char **value)
     *at = multipart_skip_blank(end);
     if (end == *value || (**at && **at != ';'))
         return -1;
-    if (*end) { /* the text after the terminator that is about to be overwritten */
+    if (*end) { /* skips the terminator, which is then overwritten */
         *at += **at == ';';
         *end = '\0';
     }
@@ -269,7 +269,7 @@ bool multipart_complete(const struct multipart *multipart)
     return multipart->state == MULTIPART_EPILOGUE;
 }
 
-/* Takes bytes of the window and passes them on as data, except the implied ones. */
+/* Takes bytes of the window and passes them on as data, except an implied CR LF. */
 static int multipart_data(struct multipart *multipart, size_t length)
 {
     size_t skipped = multipart->implied < length ? multipart->implied : length;

@@ -12,8 +12,8 @@
  * problem never contains a value, which may be secret.
  *
  * field.c checks the values. settings.c builds the tree from the events of libyaml, because libyaml
- * accepts duplicate keys, aliases, tags and any depth, and does not replace variables. The
- * settings of the host are 175 lines of rows, each of which is also a line of
+ * accepts duplicate keys, aliases, tags and any depth, and does not replace variables.
+ * host_fields.tsv has a row for each setting of the host, which is also a row in
  * docs/configuration.md.
  */
 #ifndef CORE_SETTINGS_H

@@ -43,7 +43,7 @@ void supervised_begin(void)
 
     if (!number)
         return;
-    prctl(PR_SET_NAME, "busbar");     /* it was executed as /proc/self/exe */
+    prctl(PR_SET_NAME, "busbar");     /* the kernel has named it "exe", after /proc/self/exe */
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* cleared if the executable has capabilities */
     file = (int)strtol(number, NULL, 10);
     unsetenv(SUPERVISED_VARIABLE);

@@ -52,7 +52,7 @@ struct crash_history {
     unsigned restarts; /* number of server processes started after the first one */
     struct crash_row rows[HISTORY_ROWS];
     size_t row_count;
-    struct crash_note last; /* of the previous process; how "": there is none */
+    struct crash_note last; /* of the previous process; none if last.how is "" */
 };
 
 /*

@@ -126,7 +126,7 @@ static const char *env_file_take_variable(struct place *place)
     name[length] = '\0';
     place->at = name + length + 1;
     char *value = place->at, *out = value, *kept = value; /* blanks before `kept` are kept */
-    char quote = 0;     /* the one that the character is between */
+    char quote = 0;     /* the quote around the character; 0: none */
     bool plain = false; /* the value has begun without a quote, so quotes have no meaning */
 
     for (; *place->at && (quote || !env_file_is_end(*place->at)); place->at++) {

@@ -34,7 +34,7 @@ struct reloader {
     bool wanted, stop;
     struct reload_history history;
     LIST_HEAD(, generation) superseded; /* the reclaimer's list */
-    bool last;                          /* no further one follows */
+    bool last;                          /* no more generations follow */
 };
 
 /*

@@ -15,12 +15,12 @@ enum account_value {
     ACCOUNT_CPU_US,      /* its code ran: on a loop, in a thread pool, or in a worker */
     ACCOUNT_DATABASE_US, /* connections to PostgreSQL were busy with its statements */
     ACCOUNT_LIMITS,      /* the values above can be limited */
-    ACCOUNT_REFUSED = ACCOUNT_LIMITS, /* requests, by limit */
+    ACCOUNT_REFUSED = ACCOUNT_LIMITS, /* refused requests, by limit */
     ACCOUNT_STATEMENTS = ACCOUNT_REFUSED + ACCOUNT_LIMITS,
     ACCOUNT_QUEUE_US, /* its requests waited for a connection or a pool thread */
     ACCOUNT_EVENTS,   /* raised */
     ACCOUNT_MEMORY,   /* bytes, of fibers in progress */
-    ACCOUNT_TIMES,    /* of requests: the host's work */
+    ACCOUNT_TIMES,    /* of requests: request_spent.work_us */
     ACCOUNT_VALUES = ACCOUNT_TIMES + METER_TIME_VALUES
 };
 

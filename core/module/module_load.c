@@ -45,7 +45,7 @@ struct table_kind {
     const char *name;
     size_t at;                      /* offset of its struct bb_table */
     size_t row_size;                /* of the host */
-    const struct table_kind *inner; /* the tables in its rows, up to one without a name; or NULL */
+    const struct table_kind *inner; /* the tables in its rows, the last without a name; or NULL */
 };
 
 #define TABLE(in, member, row, inside)                                                             \
@@ -398,8 +398,8 @@ static void module_file_note(const struct module_file *file, const char *path, v
 /*
  * Loads the file under a path that is unique for its inode. The dynamic linker identifies files by
  * path, and would return the old code for an upgraded file with the same path, because code is
- * never unloaded. The path has the bits of the inode as ./ and / between directory and name. So the
- * same file always has the same path, and memory use does not grow with each reload.
+ * never unloaded. Between directory and name, the path has ./ or / for each bit of the inode. So
+ * the same file always has the same path, and memory use does not grow with each reload.
  */
 static void *module_open_anew(struct arena *arena, const char *path)
 {

@@ -118,7 +118,7 @@ static void validate_row(const struct core_module *module, struct setting_proble
         validate_complain(module, problems, "%s \"%s\" needs %s", kind, name ? name : "", needs);
 }
 
-/* Returns whether it is short, begins with a lower-case letter, and contains only `more`. */
+/* Returns whether the name is short, begins with a lower-case letter, and contains only `more`. */
 static bool validate_is_name(const char *name, const char *more)
 {
     return name && *name && strchr(LOWER, *name) && !name[strspn(name, more)] &&

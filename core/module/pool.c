@@ -18,7 +18,7 @@
 enum {
     OWN_QUEUE = 4096,
     FEW = 2,  /* calls of an owner that the first thread of a pool serves */
-    REST = 2, /* times the time for which a call of another thread waited for a processor */
+    REST = 2, /* a thread rests for this multiple of its call's wait for a processor */
     REST_MAX_US = 1000000,
 };
 
@@ -60,8 +60,8 @@ static void pool_leave(struct work_pool *pool, struct quota_entry *owner,
 }
 
 /*
- * Takes the next call. The first thread of a shared pool serves only owners with few calls: whoever
- * sends one request after the other does not wait for those who send many at once.
+ * Takes the next call. The first thread of a shared pool serves only owners with few calls: a
+ * client that sends one request after the other does not wait for clients that send many.
  */
 static struct fair_entry *pool_take(struct work_pool *pool, bool first)
 {
@@ -433,7 +433,7 @@ struct worker {
     int64_t cpu_us; /* processor time of the thread that was charged */
 };
 
-static _Thread_local struct worker *worker_here; /* whose thread this is, or NULL */
+static _Thread_local struct worker *worker_here; /* the worker of this thread, or NULL */
 
 struct workers {
     pthread_mutex_t lock;
@@ -503,7 +503,7 @@ static void *worker_main(void *arg)
     activity_enter((struct activity){.module = worker->context.host->module->name,
                                      .kind = "worker",
                                      .name = worker->descriptor->name});
-    /* until the generation is live, or never will be */
+    /* waits until the generation is live, or is discarded */
     struct workers *workers = worker->all;
 
     pthread_mutex_lock(&workers->lock);

@@ -28,7 +28,7 @@ struct pool_call {
     struct quota_owner owner; /* zero: the host */
     uint64_t subject;         /* the call also counts for this subject; 0: none */
     struct quota_entry
-        *other; /* of owner and subject, the one in whose queue it does not wait; or NULL */
+        *other; /* of owner and subject, the entry in which it does not wait; or NULL */
     struct loop *loop;
     void (*run)(void *arg);
     void *arg;

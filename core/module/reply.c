@@ -87,7 +87,7 @@ int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
 }
 
 struct written {
-    json_t *json; /* taken with it */
+    json_t *json; /* owned */
     char *bytes;
     size_t length;
 };
@@ -171,7 +171,7 @@ json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
         const char *whole = json_string_value(text), *colon = strstr(whole, ": ");
         json_t *detail = json_pack("{s:s, s:s}", "field", "", "problem", whole);
 
-        /* From the end, because the name of a field that the client chose may have ": ", too. */
+        /* Searches from the end, because a field name that a client chose may contain ": ", too. */
         for (const char *at = colon ? strchr(whole, 0) : NULL;
              at && at-- > colon && !json_object_get(detail, "code");)
             if (!strncmp(at, ": ", 2)) {

@@ -27,7 +27,7 @@ enum {
     UPLOAD_HEADS = 1024 * 1024,              /* bytes per body, in addition to files and fields */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
     ROOM = 544 * 1024,                       /* size of a buffer: a chunk and a piece of a body */
-    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* bytes not counted, with room for a piece */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* a smaller batch is not counted, even with a piece */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
     OPEN_MAX = 16,          /* maximum number of files that wait for a common flush to disk */
@@ -423,8 +423,8 @@ static void upload_submit(struct upload *upload, void (*run)(void *),
 }
 
 /*
- * Returns whether the batch should go to the pool. Without room for a second buffer, batches are
- * alternately large and so small that they need not be counted.
+ * Returns whether the batch should go to the pool. If the limit leaves no room for a second buffer,
+ * every other batch is so small that it is not counted.
  */
 static bool upload_is_full(struct upload *upload)
 {
@@ -477,7 +477,7 @@ static void upload_written(struct message *message)
 
 /*
  * Returns whether the connection must be suspended now, because both buffers are full. While one
- * batch is being written, tries to count the buffer of the other one.
+ * batch is being written, tries to get room for the buffer of the other one.
  */
 static bool upload_stalls(struct upload *upload)
 {
@@ -818,7 +818,7 @@ void upload_end(struct upload *upload)
 
 /*
  * Does not store a body that the route ignores, because anyone could fill the memory through a
- * public route. With an Idempotency-Key it does, because another body makes another request.
+ * public route. On a route with BB_CREATES it does, because an Idempotency-Key belongs to one body.
  */
 static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {

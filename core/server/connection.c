@@ -28,7 +28,7 @@ enum {
     LOOK_AGAIN_MS = 5, /* between two searches, because each visits all connections */
     KNOWN_MS = 100,    /* validity of a search's result */
     FEW = 16,          /* up to this many connections of an address are few */
-    KEPT_PART = 64,    /* 1/64 of all connections is reserved for addresses with few */
+    KEPT_PART = 64,    /* 1/64 of all connections is for addresses with few connections */
     LINGER_MOST = 64,  /* lingering sockets per loop; more are closed at once */
     LINGER_MS = 2000,
     LINGER_PIECE = 16 * 1024,
@@ -84,7 +84,7 @@ static int connection_ask_kernel(int epoll, int how, int fd, struct epoll_event 
     return (int)syscall(SYS_epoll_ctl, epoll, how, fd, event);
 }
 
-/* Marks a descriptor in place of an address: no user-space address has this bit. */
+/* Marks a descriptor in epoll's data: pointers, which libmicrohttpd stores there, lack this bit. */
 #define OURS (UINT64_C(1) << 63)
 
 /* Adds a connection to the kernel's set, or makes the kernel report its current events again. */
@@ -226,7 +226,7 @@ static bool connection_end_oldest(struct http *http, const struct quota_owner *o
     return true;
 }
 
-/* Closes an idle connection of the address with the most, unless this address has as many. */
+/* Closes an idle connection of the address with the most, if this one's address has fewer. */
 static bool connection_make_room(const struct connection *connection)
 {
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];
@@ -255,9 +255,9 @@ static bool connection_make_room(const struct connection *connection)
 
 /*
  * Counts the connection against the limits of all loops. If all are in use, closes the oldest idle
- * connection of the address with the most, unless this address has as many. The last free ones are
- * for addresses with few connections, further ones for localhost (health checks). Only the total
- * limits trusted proxies. Returns false if there is no room.
+ * connection of the address with the most, if this address has fewer. The last free connections are
+ * for addresses with few, further ones for localhost (health checks). Trusted proxies have only the
+ * total limit. Returns false if there is no room.
  */
 static bool connection_count(struct connection *connection)
 {
@@ -587,7 +587,7 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
         http->accepts[i] = (struct accept){.watch = {.fd = -1, .ready = http_accept_ready},
                                            .http = http,
                                            .fd = settings->listeners->fds[i]};
-    http->daemon_watch.fd = -1; /* http_run() follows an event in the same iteration */
+    http->daemon_watch.fd = -1; /* events only end the wait: http_run() follows */
     http->sweep.fire = http_sweep;
     http->streams.timer.fire = streams_round;
     /* without MHD_USE_ERROR_LOG it logs nothing */

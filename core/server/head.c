@@ -36,7 +36,7 @@ size_t head_token_run(const char *text, size_t length)
     return at;
 }
 
-/* Returns true only if none of eight bytes is below a blank or DEL; "false" may be wrong. */
+/* Returns true only if it is certain that none of eight bytes is DEL or below a blank. */
 static bool head_is_plain(const char *text)
 {
     const uint64_t ones = UINT64_MAX / 255, highest = ones << 7;
@@ -336,7 +336,7 @@ enum head_state head_read(struct head_reading *reading, char *text, size_t lengt
             found = reading->head.split ? head_take_field(reading, text, end)
                                         : head_take_request_line(reading, text, reading->line, end);
         } else {
-            found = reading->head.split ? head_finish(reading) : 0; /* or an empty line before it */
+            found = reading->head.split ? head_finish(reading) : 0; /* 0: an empty first line */
         }
         if (found)
             break;

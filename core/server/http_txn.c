@@ -342,7 +342,7 @@ static void txn_check_role(struct core_request *rq)
 
         if (fits && admission)
             txn_enter(txn);
-        else if (audited && admission && txn_count(txn)) /* limits the records, too */
+        else if (audited && admission && txn_count(txn)) /* also limits audit records */
             reply_failed(rq);
         else if (audited)
             api_audit(&rq->pub, NULL);
@@ -368,7 +368,7 @@ static int txn_begin_idempotency(struct http_txn *txn)
         return 0;
     if (txn->upload)
         identity = upload_identity(txn->upload, &length);
-    /* out of memory; blanks that could not be removed at the end would make another key */
+    /* memory ran out, perhaps before blanks at the end of the key were removed */
     if ((txn->upload && !identity) || (*key && strchr(" \t", key[strlen(key) - 1])))
         request_out_of_memory(&txn->rq);
     return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
@@ -471,7 +471,7 @@ static int txn_check_budget(struct http_txn *txn)
     return body_refuse_room(&txn->rq, QUOTA_ANSWERS, QUOTA_OWN_FULL);
 }
 
-/* Returns whether the request must be refused; GET /metrics, which reports the lack, never is. */
+/* Returns whether a request must be refused; GET /metrics, which shows the reason, never is. */
 static bool txn_count_response(struct http_txn *txn, enum quota quota, size_t bytes,
                                struct quota_charge *charge, enum quota_result *answer)
 {
@@ -519,9 +519,8 @@ static struct MHD_Response *txn_response(struct http_txn *txn)
         txn->close = true;
         if (strcmp(txn->method, "HEAD") != 0)
             return stream_response(txn->stream);
-        /* With an empty body, libmicrohttpd would send its length; with a chunked one, the last
-         * chunk of a body that does not exist. So the body is declared to end with the connection.
-         */
+        /* For an empty body, libmicrohttpd would send Content-Length: 0; for a chunked one, its
+         * last chunk. So the body is declared to end with the connection. */
         struct MHD_Response *head =
             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, txn_no_body, NULL, NULL);
 
@@ -583,8 +582,8 @@ static enum MHD_Result txn_send(struct http_txn *txn)
 
     txn->phase = PHASE_ANSWER;
     txn->close = txn->close || txn->connection->reader.status;
-    /* They must fit into the connection's memory. Only a response that repeats the target of the
-     * request can have more. */
+    /* They must fit into the connection's memory. Only headers that repeat the target of the
+     * request can be too long. */
     for (const struct response_header *h = response->headers; h; h = h->next)
         bytes += strlen(h->name) + strlen(h->value);
     if (bytes > HEADERS_MAX) {

@@ -616,7 +616,7 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
              at = next) {
             struct bb_stream *stream = at->stream;
 
-            /* a stream that leaves frees its place, and the last one the topic */
+            /* stream_leave() frees `at`, and with the last stream also the topic */
             next = LIST_NEXT(at, of_topic);
             if (stream->publication == publications)
                 continue; /* it has the chunk from another topic */
@@ -667,7 +667,7 @@ void stream_closed(struct bb_stream *stream)
         stream_free(stream);
 }
 
-/* Cuts `whole` streams, so that their clients do not take the response for complete. */
+/* Cuts `whole` streams, so that their clients notice that the response is incomplete. */
 void streams_stop(struct loop *loop)
 {
     if (!loop->http)

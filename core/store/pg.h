@@ -102,7 +102,7 @@ struct pg_tx; /* a checked out connection */
  * called, as in a command, all statements run on the primary.
  */
 int pg_replicas_open(struct pg *pg);
-extern const char *const pg_replica_states[]; /* the first one: in use */
+extern const char *const pg_replica_states[]; /* index 0: the replica is in use */
 
 /*
  * Runs a statement with BB_SQL_REPLICA on a replica that has everything that is committed now.

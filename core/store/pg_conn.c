@@ -123,7 +123,7 @@ static void conn_forget_server(struct pg_conn *conn)
     conn->recycle = false;
     conn->fault = NULL;
     conn->end = NULL;
-    while (conn->prepared) /* the root points to its key; the keys are not owned */
+    while (conn->prepared) /* a node begins with a pointer to its key, which is not owned */
         tdelete(*(void **)conn->prepared, &conn->prepared, conn_prepared_compare);
 }
 
@@ -362,8 +362,8 @@ void pg_conn_flush(struct pg_conn *conn)
 
 /*
  * Sends a request again, in a separate batch if its batch was rolled back or it was sent twice
- * before. Inserts it at *place, and sets *place to its link: initially &conn->again, so
- * that the requests keep their order and are sent before others.
+ * before. Inserts it at *place, which is &conn->again at first, and moves *place to its link. So
+ * the requests keep their order and are sent before others.
  */
 static void conn_request_again(struct pg_conn *conn, struct pg_request *request,
                                struct pg_request ***place)
@@ -459,7 +459,7 @@ static void conn_results_lost(struct pg_conn *conn)
 
 /* ---- reading results ------------------------------------------------------------------------- */
 
-/* Returns whether libpq made the result because memory ran out: the server's is unknown. */
+/* Returns whether libpq made the result because memory ran out; the server's result is unknown. */
 static bool conn_is_lost_result(const PGresult *result)
 {
     return PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&
@@ -550,8 +550,8 @@ static void conn_take_result(struct pg_conn *conn, struct pg_batch *batch, PGres
 }
 
 /*
- * Returns whether libpq (15) ran out of memory for the result of a Sync. It creates no result then,
- * and is busy forever; only its message shows this. A server's message would begin with a severity.
+ * Returns whether libpq (15) ran out of memory for the result of a Sync. It then stays busy
+ * forever, and only its message shows this. Messages of the server begin with a severity.
  */
 static bool conn_is_starved(const struct pg_conn *conn)
 {

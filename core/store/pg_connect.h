@@ -20,7 +20,7 @@ struct pg_login {
     unsigned
         connect_ms; /* limit for each server (rounded to seconds, at least 2), and for the check */
     unsigned statement_ms; /* statement_timeout that the session must have; 0: not checked */
-    bool replica;          /* `known` below is never this server */
+    bool replica;          /* a login to a replica, whose address is not kept for `known` */
 };
 
 /*
@@ -43,7 +43,7 @@ struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const 
     "a connection pooler gives one session to several connections: let it pool whole sessions "    \
     "(PgBouncer: pool_mode=session), or connect directly to PostgreSQL"
 
-/* The end of a SELECT, a printf() format for the mark: the condition that the session has it. */
+/* The end of a SELECT that returns rows only if the session has the mark; a printf() format. */
 #define PG_WITH_MARK " WHERE current_setting('busbar.session', true) = '%s'"
 
 /* Removes variables by which libpq would override options. Call before threads are created. */

@@ -43,7 +43,7 @@ struct pg_listener {
     char mark[32];              /* mark of its session, see pg_connect.h */
     bool down_logged;           /* logged that PostgreSQL is unavailable */
     bool asks_pause;            /* the last query also asked for the pause reason */
-    uint64_t called, listening; /* calls of pg_listener_subscribe(): seen, and in the last LISTEN */
+    uint64_t called, listening; /* last call of pg_listener_subscribe(): seen, in a LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
@@ -143,7 +143,7 @@ static char *pg_listener_channels(struct engine *engine, PGconn *pg)
 
 /* ---- the connection ---- */
 
-/* Wakes the callers of pg_listener_subscribe() up to this one. */
+/* Wakes the callers of pg_listener_subscribe() up to this call. */
 static void pg_listener_serve(struct pg_listener *listener, uint64_t call)
 {
     BB_LOCKED(&listener->lock);

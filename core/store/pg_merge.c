@@ -162,7 +162,7 @@ static int merge_member_of(const PGresult *result, int row, int column, unsigned
     return ordinal >= 1 && ordinal <= (long)members ? (int)ordinal - 1 : -1;
 }
 
-/* Sorts the rows by member, in their order; where[i] becomes the first row of member i. */
+/* Sorts the rows by member, keeping their order; where[i] becomes the first row of member i. */
 static bool merge_sort_rows(struct pg_shared *shared, unsigned members, int where[])
 {
     int rows = PQntuples(shared->result), column = PQnfields(shared->result) - 1, placed = 0;

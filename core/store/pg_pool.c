@@ -181,7 +181,7 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
     struct pg_request *request = NULL;
 
     if (!gathered) {
-        /* Units are short, and share their commit. Reads may take longer, and others wait for the
+        /* Units are short, and share a commit. Reads may take longer, and others wait for their
          * batch. */
         size_t all = pool->kind == PG_UNIT || pool->batch_max < READS ? pool->batch_max : READS;
 

@@ -71,7 +71,7 @@ struct pg {
     struct timer sweep;      /* closes connections that have been silent for too long */
     struct timer rest;       /* when the next owner may have a long statement again */
     struct quota_owner last; /* of the last request */
-    int64_t shared_us;       /* monotonic: when a request of another owner last followed */
+    int64_t shared_us;       /* monotonic: when `last` changed */
     /* units in the long pool; units with the same keys also go there */
     LIST_HEAD(, pg_request) large;
     int64_t heard_ms; /* when a connection to the primary last received something */

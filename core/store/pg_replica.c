@@ -1,22 +1,21 @@
 /*
  * Reads from replicas: standbys of the primary that stream its WAL (`database.replicas`).
  *
- * A read must not miss what its account has written or has already seen, whichever hosts and
- * servers handled the earlier requests. So a replica must have replayed the WAL up to a position,
- * the floor of the account. Only the primary knows it for all hosts without delay, and does not
- * lose it: before each read, the host asks the primary for the position up to which its WAL is
- * flushed (busbar_position()). Requests that wait at the same time share this query. Every commit
- * that was acknowledged, or that any statement on the primary or on a replica has seen, was flushed
- * before. So the position is at least the floor of each account, and a read returns the same as on
- * the primary. Lower floors for each account, in Redis or sent by NOTIFY, would not be safe: Redis
- * loses its last writes in a failover, and a notification may arrive after the client's next
- * request. If the primary does not respond, no replica is used.
+ * A read must return everything that its account has written or already seen, whichever hosts and
+ * servers handled the earlier requests. So the replica must have replayed the WAL up to the last
+ * position that the account may have seen. Before each read, the host asks the primary for the
+ * position up to which its WAL is flushed (busbar_position()). Requests that wait at the same time
+ * share this query. Every commit that was acknowledged, or that any statement on the primary or on
+ * a replica has seen, was flushed before. So no account has seen a later position, and a read
+ * returns the same as on the primary. A lower position for each account, in Redis or sent by
+ * NOTIFY, would not be safe: Redis loses its last writes in a failover, and a notification may
+ * arrive after the client's next request. If the primary does not respond, no replica is used.
  *
  * Positions of different timelines must not be compared. So a position includes the mark of its
  * timeline, a random value that a host has stored on this timeline. A replica that has the row of
  * the mark has replayed WAL of this timeline. A standby of a former primary does not have the row,
- * even if its WAL is longer and its timeline has the same number. The mark must be its last one: a
- * standby of the next primary has left the timeline.
+ * even if its WAL is longer and its timeline has the same number. The mark must be the replica's
+ * newest: a standby of the next primary has a newer mark, too.
  *
  * The replica executes two statements in one batch: the first one, `replayed`, waits until the
  * server has replayed up to the position, and checks the mark. The second one is the statement of
@@ -79,7 +78,7 @@ static int64_t replica_lag_most(const struct pg *pg)
     const struct host_settings *host = pg->loop->host;
     int64_t lag = host->database.replica_lag, half = host->database.statement_timeout / 2;
 
-    return lag < half ? lag : half; /* PostgreSQL must not end the wait before */
+    return lag < half ? lag : half; /* or statement_timeout would end the wait */
 }
 
 static void replica_note(struct pg_replica *replica, enum replica_state state, int64_t lag_ms)
@@ -116,7 +115,7 @@ static struct bb_rows *replica_run(struct core_request *rq, struct pg_replica *r
     }
     if (sql && !(sql->flags & BB_SQL_LONG))
         request_wait_for(rq, &request->done,
-                         wait_ms + RESPONSE_MS); /* the rest is for the primary */
+                         wait_ms + RESPONSE_MS); /* leaves time for the primary */
     else
         request_wait_in_time(rq, &request->done);
     if (!request->done) {

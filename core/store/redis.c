@@ -147,7 +147,7 @@ static redisReply *link_call(struct redis_link *link, const char *const *argv,
             continue;
         failed = count < 0 || redisReaderFeed(link->reader, bytes, (size_t)count) != REDIS_OK ||
                  redisReaderGetReply(link->reader, &reply) != REDIS_OK;
-        if (!failed && !reply && clock_mono_ms() > until_ms) { /* it sends a few bytes at a time */
+        if (!failed && !reply && clock_mono_ms() > until_ms) { /* it sends a byte at a time */
             errno = EAGAIN;
             failed = true;
         }
@@ -169,7 +169,7 @@ static int link_must(struct redis_link *link, const char *const *argv, char prob
         return -1;
     int status = reply->type == REDIS_REPLY_ERROR ? -1 : 0;
 
-    if (status) /* without the arguments that some servers quote in an error: the password */
+    if (status) /* omits the arguments, which some servers quote: the password */
         snprintf(problem, DIAL_PROBLEM, "%s: %.*s", argv[0], (int)strcspn(reply->str, "\"'`,"),
                  reply->str);
     freeReplyObject(reply);
@@ -283,7 +283,7 @@ static struct redis_link *link_new(const struct redis_url *url, const struct red
     return NULL;
 }
 
-/* Authenticates. A Sentinel without a password refuses this and is asked nevertheless. */
+/* Authenticates. Ignores the error of a Sentinel, which may have no password. */
 static int link_authenticate(struct redis_link *link, const struct redis_url *url, bool sentinel,
                              char problem[DIAL_PROBLEM])
 {
@@ -460,7 +460,7 @@ static void redis_answer(struct redis *redis, const redisReply *reply)
     redis->call_count--;
     call->done = true;
     if (!call->rq) {
-        if (call->probe && reply) { /* of a write: Redis is useless if it refuses writes */
+        if (call->probe && reply) { /* of a write: Redis must accept writes */
             bool good = reply->type == REDIS_REPLY_STATUS;
             const char *why = reply->str ? reply->str : "unexpected reply to SET";
 
@@ -559,7 +559,7 @@ static void redis_receive(struct redis *redis)
         redis_wake_in_time(redis);
 }
 
-/* Sends the commands to send; -1: the connection is unusable. */
+/* Sends the waiting commands; -1: the connection is unusable. */
 static int redis_send_gathered(struct redis *redis)
 {
     int left = link_send(redis->link);

@@ -13,11 +13,11 @@
  * on whose behalf the rows are processed. Rows come in the order of the file, up to `rows_max` per
  * call. Calls for the same job never overlap; calls for other jobs may run at the same time on
  * other threads. All memory of a call, allocated or passed to it, is released when the call ends.
- * Use at most a millisecond or two of CPU time between calls that park, or use a pool.
+ * Use at most a millisecond or two of CPU time between calls that park (request.h), or use a pool.
  *
- * If a row is invalid or cannot be stored, report every problem that you find, with its column and
- * in the words that a single request would get. Such a row never affects other rows. If the whole
- * call fails (database unavailable, out of memory), report no problems and return -1.
+ * If a row is invalid or cannot be stored, report every problem that you find, with its column, in
+ * the same words as for a request with this row only. Such a row never affects other rows. If the
+ * whole call fails (database unavailable, out of memory), report no problems and return -1.
  */
 #ifndef BUSBAR_BULK_H
 #define BUSBAR_BULK_H
@@ -65,9 +65,9 @@ struct bb_bulk_row {
     struct bb_bulk_problem *problems;
     struct bb_bulk_claim claim; /* set by check() */
     /*
-     * The cell of `name_column` as it was sent, if it has the apostrophe that exports put before
-     * = + - @ and that `cells` lacks; otherwise NULL. If an object has exactly this name, the row
-     * refers to that object.
+     * The cell of `name_column` with the apostrophe that exports put before = + - @, as it was
+     * sent; `cells` has it without. NULL: the cell has no such apostrophe. If an object has exactly
+     * this name, the row refers to that object.
      */
     const char *name_as_sent;
     struct bb_bulk_problem *warnings; /* added by bb_bulk_warn() in check() */
@@ -80,17 +80,17 @@ struct bb_bulk_rows {
     size_t rows_max;  /* maximum rows per call, up to BB_BULK_ROWS_MAX; 0: 500 */
     /*
      * struct bb_field: the known columns, matched by name or alias in any case; other columns are
-     * ignored. Names, help and examples make up the template. If a file uses a separator other than
-     * a comma, cells of BB_INT and BB_NUMBER columns, and of BB_ANY columns with bounds, may have a
-     * decimal comma; the functions get a decimal point. All other cells are passed as sent, in
-     * UTF-8 without NUL and up to 32,768 bytes, with two exceptions for spreadsheets: ="text" is
-     * passed as text, and the apostrophe that exports put before = + - @ is removed.
+     * ignored. The template for clients consists of names and examples. If a file uses a separator
+     * other than a comma, cells of BB_INT and BB_NUMBER columns, and of BB_ANY columns with bounds,
+     * may have a decimal comma, which the functions get as a point. All other cells are passed as
+     * sent, in UTF-8 without NUL and up to 32,768 bytes, with two exceptions for spreadsheets:
+     * ="text" is passed as text, and the apostrophe that exports put before = + - @ is removed.
      */
     struct bb_table columns;
     size_t name_column; /* its cell identifies a row in the log: externalId */
     /*
-     * Finds the problems of the rows, in themselves and compared with stored data, and sets their
-     * claims. Stores nothing. Runs on behalf of the upload. Returns 0, or -1 on failure: then
+     * Reports the problems of the rows, including conflicts with stored data, and sets their
+     * claims. Stores nothing. Runs while the file is uploaded. Returns 0, or -1 on failure: then
      * `bb_failed(rq)` answers the upload.
      */
     int (*check)(struct bb_request *rq, const struct bb_bulk_job *job,
@@ -99,15 +99,15 @@ struct bb_bulk_rows {
      * Stores the rows that can be stored, in the transaction `tx` (bb_tx_query(), bb_emit()), and
      * raises the events that a single request would raise. On return a row either has problems and
      * nothing of it is stored, or it has none and is stored. Rows that had problems in check() are
-     * passed again, because stored data may have changed in between, for better or worse. If two
-     * rows of a call contradict each other, the earlier one is stored.
+     * passed again, because stored data may have changed since. If two rows of a call contradict
+     * each other, the earlier one is stored.
      *
      * The caller commits the rows, their results and the job's progress in one transaction, so a
      * crash neither stores a row twice nor loses one. The function must not answer the request.
      *
-     * Returns 0, or -1 if a statement failed. The host then rolls the call back. It repeats the
-     * call later if waiting can help, otherwise once for each row, so that only a refused row gets
-     * a problem. Take locks in a fixed order (by id), not in the order of the rows.
+     * Returns 0, or -1 if a statement failed. The caller then rolls back. If waiting can help, it
+     * repeats the call later; otherwise it passes each row in a separate call, so that only a
+     * refused row gets a problem. Take locks in the order of ids, not of rows.
      */
     int (*store)(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count);

@@ -252,7 +252,7 @@ struct audience {
     std::initializer_list<const char *> emails = {};
 };
 
-/* What units and transactions have in common. */
+/* The functions that units and transactions share. */
 class tx
 {
   protected:
@@ -550,7 +550,7 @@ template <typename function> int request::transact(function work)
                 of->thrown = std::current_exception();
             }
             if (of->rq->ended)
-                bb_alloc(inner, SIZE_MAX); /* continues in call() below */
+                bb_alloc(inner, SIZE_MAX); /* does not return */
             return of->thrown ? bb_fail_text(inner, 500, nullptr) : status;
         }
     } call_of = {this, &work, nullptr};
@@ -619,7 +619,7 @@ namespace detail
 
 enum class outcome { done, host_failed, is_refused, threw };
 
-/* What work() did. It has no destructor, so the request may end where it is used. */
+/* The result of work(). It has no destructor, which the end of a request would skip. */
 struct report {
     outcome how;
     int status;
@@ -627,8 +627,8 @@ struct report {
 };
 
 /*
- * Calls work(rq), which belongs to the module. Nothing of the module is left when it returns. If
- * memory ran out in the host, it does not return: the request ends.
+ * Calls work(rq), a function of the module. When run() returns, all objects and exceptions of the
+ * module are destroyed. If memory ran out in the host, the request ends instead.
  */
 template <typename function> report run(bb_request *raw, function work)
 {

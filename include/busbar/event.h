@@ -8,7 +8,7 @@
 
 #include <busbar/sql.h>
 
-/* The readers of an event, in addition to Admins. An audience without a size is refused. */
+/* The readers of an event, in addition to Admins. bb_emit() refuses an audience of size 0. */
 struct bb_audience {
     size_t size;               /* sizeof(struct bb_audience) */
     int64_t organization;      /* accounts that act for this organization; 0: none */

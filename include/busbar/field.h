@@ -46,15 +46,15 @@ enum bb_field_flags {
     BB_SECRET = 8,      /* never logged, never repeated in an error */
     BB_RELOADABLE = 16, /* settings: a reload may change it (the default for a module's settings) */
     BB_RESTART = 32,    /* settings: a reload that changes it is refused */
-    BB_AS_SENT = 64,    /* passed as sent and checked by the handler; BB_LIST: its items */
-    BB_VERBATIM = 128,  /* free text, or compared literally: keeps white space */
+    BB_AS_SENT = 64,    /* passed as sent and not checked; with BB_LIST: applies to the items */
+    BB_VERBATIM = 128,  /* keeps white space: free text, or a text compared literally */
     BB_NAME = 256,      /* text: identifies a person or thing, see above */
     BB_EMPTY = 512,     /* optional text: "" is a value, not absent */
     BB_NFKC = 1024,     /* e-mail: must also be in NFKC, see above */
 
     /*
-     * Settings that contain a duration, as numbers or lists of numbers: the unit of plain numbers.
-     * The settings file may specify a unit, as in 5s or 2m, which is converted.
+     * Settings that are durations, as numbers or lists of numbers: the unit of the numbers. The
+     * settings file may also give a unit, as in 5s or 2m, which the host converts.
      */
     BB_MILLISECONDS = 2048,
     BB_SECONDS = 4096,
@@ -69,13 +69,13 @@ enum bb_field_flags {
     BB_CLEARS = 65536,
 
     /*
-     * Payloads of events: an integer or a text that names what the event is about, as
-     * `conversationId`, or `id` in an object `conversation`. Webhooks with `ordering` get the
-     * events of one such thing in order. At most one field of a payload.
+     * Payloads of events: marks the integer or text that identifies the object of the event, such
+     * as `conversationId`, or `id` in an object `conversation`. Webhooks with `ordering` get the
+     * events of one object in order. At most one field of a payload.
      */
     BB_KEY = 131072,
 
-    /* `reply` of a route with BB_VERSIONED: also changes without a request; not part of the ETag */
+    /* `reply` of a route with BB_VERSIONED: not part of the ETag, because it changes on its own */
     BB_VOLATILE = 262144
 };
 

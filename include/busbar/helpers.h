@@ -15,9 +15,7 @@
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
-/*
- * Appends an item and takes both. Returns the array, or NULL if one is NULL or memory ran out.
- */
+/* Appends an item and takes both. Returns the array, or NULL if one is NULL or memory ran out. */
 static inline json_t *bb_append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)
@@ -129,9 +127,9 @@ static inline size_t bb_cell_ints(const char *cell, int64_t *into)
 }
 
 /*
- * Converts a cell to JSON, as the type of a field of the reply says. SQL's null becomes JSON's null
- * with every type; a cell of BB_TIME must come from BB_SQL_MS(). The caller owns the result. NULL:
- * no memory, or bb_json_read() failed.
+ * Converts a cell to the JSON type of a field of the reply. SQL's null becomes JSON's null with
+ * every type; a cell of BB_TIME must come from BB_SQL_MS(). The caller owns the result. NULL: no
+ * memory, or bb_json_read() failed.
  */
 static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                    size_t column, enum bb_type type)
@@ -244,9 +242,9 @@ static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
 }
 
 /*
- * Build JSON whose reference the request drops at its end. If memory runs out, or an argument is
- * NULL because it ran out before, the request ends with 503. So these functions never fail.
- * bb_hold() takes a new value, bb_push() and bb_set() take an item of an array or object.
+ * Build JSON that is freed at the end of the request. If memory runs out, or an argument is NULL
+ * because memory ran out before, the request ends with 503. So they never return NULL. bb_hold()
+ * takes a new value, bb_push() and bb_set() take an item of an array or object.
  */
 static inline json_t *bb_hold(struct bb_request *rq, json_t *json)
 {

@@ -107,8 +107,8 @@ struct bb_given {
 /*
  * Gets the service with this index among the services whose names begin with `kind`, in the order
  * of their modules; returns false after the last one. The module's `wants` must contain `kind`
- * followed by "*": "bulk rows:*" for "bulk rows:". In `open`, *given is not set, and true means
- * that there may be such a service: a module that the host has disabled counts as one provider.
+ * followed by "*": "bulk rows:*" for "bulk rows:". In `open`, it does not set *given, and true
+ * means that there may be such a service: if modules are disabled, they count as one provider.
  */
 static inline bool bb_service_at(struct bb_host *host, const char *kind, size_t index,
                                  struct bb_given *given)
@@ -134,10 +134,10 @@ static inline void bb_host_log_text(struct bb_host *host, enum bb_level level, c
 }
 
 /*
- * Returns how many milliseconds from now the module may rely on having received all notifications
- * of its channels. If the result is 0 or less, query the database. The host queries PostgreSQL
- * several times a second; when the response arrives, the host has received every notification that
- * was committed before it sent the query.
+ * Returns for how many more milliseconds the module may assume that it has received all
+ * notifications of its channels. If the result is 0 or less, query the database. The host queries
+ * PostgreSQL several times a second; when the response arrives, the host has received every
+ * notification that was committed before it sent the query.
  */
 static inline int64_t bb_signals_fresh_ms(struct bb_host *host)
 {

@@ -8,7 +8,7 @@
  *         .routes = BB_TABLE(routes),
  *     };
  *
- * Four functions follow the life of a generation:
+ * Four functions per generation (a loaded configuration; each reload creates a new one):
  * - `open` builds the state. It may fail, and must have no effect outside the module.
  * - `start` announces that the generation goes live: its first request follows.
  * - `quiesce` announces that a newer generation has replaced this one, or that the host is stopping
@@ -43,7 +43,7 @@ enum bb_route_flags {
     BB_NO_BODY = 2,       /* no field is required: an empty body is valid, with any content type */
     BB_FORM_TOO = 4,      /* the body may also be application/x-www-form-urlencoded */
     BB_OAUTH_ERRORS = 8,  /* error bodies also have `error` and `error_description` of RFC 6749 */
-    BB_INSIDE = 16,       /* clients of http.metrics_networks need no token and no role */
+    BB_INSIDE = 16,       /* clients in http.metrics_networks need no token and no role */
     BB_KEEP_OTHERS = 32,  /* the handler also gets undeclared fields of the body, as sent */
     BB_REPLY_IN_503 = 64, /* a 503 may have the body of `reply` (for the reference) */
     BB_AUDITED = 128,  /* bb_audit() records the request before its handler runs or a 403 is sent */
@@ -57,7 +57,7 @@ enum bb_part_kind {
 
 enum {
     BB_FILES_MAX = 100
-    /* per request: the limit for the sum of count_max over the parts of a route */
+    /* maximum files of a request: limits the sum of count_max over the parts of a route */
 };
 
 /*
@@ -168,8 +168,8 @@ struct bb_job {
 /* A thread pool for functions that block or use much CPU time; see bb_offload(). */
 struct bb_pool {
     const char *name;
-    /* 0: one for each event loop, and these rest while processors are scarce; and one more, which
-     * serves only callers with one or two calls in the pool */
+    /* 0: one for each event loop, and one more. The former rest while processors are scarce; the
+     * latter serves only callers with at most two calls in the pool. */
     unsigned threads;
     unsigned queue; /* maximum number of waiting calls; further calls are refused */
     int nice;       /* added to the niceness of the threads, so that they do not delay the loops */
@@ -220,7 +220,7 @@ struct bb_command {
 
 /* See `flags`. */
 enum bb_module_flag {
-    BB_MODULE_SEALS = 1 /* uses bb_seal(): the host does not serve it without `secrets.keys` */
+    BB_MODULE_SEALS = 1 /* uses bb_seal(): the host does not serve without `secrets.keys` */
 };
 
 struct bb_module {

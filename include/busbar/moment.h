@@ -17,8 +17,8 @@ struct bb_moment {
 /*
  * Returns the days since 1970 of a date in the proleptic Gregorian calendar. Accepts the years 1 to
  * 9999 and a few before and after. Years begin in March here, so that the leap day is the last day;
- * 400 years have 146,097 days. An era is added first and subtracted at the end, so that no division
- * has a negative operand.
+ * 400 years have 146,097 days. Adds 400 years first and subtracts them at the end, so that no
+ * division has a negative operand.
  */
 static inline int64_t bb_moment_days(int year, int month, int day)
 {
@@ -38,8 +38,8 @@ static inline bool bb_moment_skip(const char **at, char c)
 }
 
 /*
- * Parses numbers and advances. A digit of `form` is the number of digits of a number; other
- * characters of `form` must be in the text.
+ * Parses numbers in the format `form`, and advances. A digit N of `form` is a number with N digits;
+ * other characters of `form` must be in the text.
  */
 static inline bool bb_moment_scan(const char **at, const char *form, int *numbers)
 {

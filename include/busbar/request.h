@@ -5,12 +5,12 @@
  *
  * Handlers are sequential code: bb_query(), bb_commit(), bb_offload(), bb_redis() and functions
  * that call them park the fiber until they have a result, so that the loop runs other fibers.
- * Between such calls nothing else runs on this loop, so keep the code between them short and never
- * block (use bb_offload() instead). The stack of a fiber has 64 KiB: no large arrays, no recursion
- * over input.
+ * Between such calls nothing else runs on this loop, so keep this code short and never block (use
+ * bb_offload() instead). The stack of a fiber has 64 KiB: no large arrays, no deep recursion.
  *
  * Memory: bb_alloc() and everything that a function here returns lives until the request has been
- * answered, unless documented otherwise. All functions must be called from the request's own fiber.
+ * answered, unless documented otherwise. A function that "takes" an argument owns it from then on,
+ * even if the function fails. All functions must be called from the request's own fiber.
  */
 #ifndef BUSBAR_REQUEST_H
 #define BUSBAR_REQUEST_H
@@ -42,7 +42,7 @@ static inline char *bb_format(struct bb_request *rq, const char *format, ...)
     return text;
 }
 
-/* Makes the host call undo(arg) when the request ends for any reason, the newest call first. */
+/* Makes the host call undo(arg) when the request ends for any reason, in reverse order of calls. */
 static inline void bb_defer(struct bb_request *rq, void (*undo)(void *), void *arg)
 {
     rq->api->defer(rq, undo, arg);

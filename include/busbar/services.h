@@ -113,9 +113,9 @@ struct bb_device {
  *   device_active(devices bigint[])
  *       returns the Active ones among these devices.
  *   device_chosen(organizations bigint[], key text, country text, other text, fuel text, kind text)
- *       returns the ids of the devices that match all arguments that are not null: the
- *       organizations, externalId or uuid, either of the two countryCodes, fuelCode and
- *       deviceTypeCode.
+ *       returns the ids of the devices that match all arguments that are not null: organizations,
+ *       key (externalId or uuid), country or other (countryCode), fuel (fuelCode) and kind
+ *       (deviceTypeCode).
  *   device_about(device bigint)
  *       returns organisation, uuid, external_id, serial_number, timezone and site_name of a device.
  */
@@ -183,13 +183,13 @@ struct bb_documents {
     /* bb_content: reads it, and compares it with its name. Returns 0, or -1, which is logged. */
     int (*get)(struct bb_request *rq, void *content);
     /*
-     * bb_sql: for the command `MODULE doctor`, prints the contents that are missing or have another
-     * size. Checks 50,000 names of the store, or all if the command has the option `all`. Returns
-     * the exit status. The statement returns a row for each of them: a text for people, the stored
-     * size or null, and the number of all of them. $1 (jsonb) has the stored sizes by name: of all
-     * names after $2 (text) up to $3 (text; null: all), in the order of their bytes. $4 (bigint) is
-     * the time when the check began, in ms since 1970; leave out later contents. $5 (bigint) is the
-     * limit of rows.
+     * bb_sql: for the command `MODULE doctor`, prints contents without a file, or with a file of
+     * another size. Checks 50,000 names of the store, or all if the command has the option `all`.
+     * Returns the exit status. The statement gets the sizes of some files by name: $1 (jsonb), of
+     * all names after $2 (text) up to $3 (text; null: all), in the order of their bytes. $4
+     * (bigint): omit contents that were added after this time, in ms since 1970. $5 (bigint):
+     * maximum number of rows. A row has a text for people, the file's size or null, and the number
+     * of all findings.
      */
     int (*doctor)(struct bb_request *rq, void *missing);
 };
@@ -288,10 +288,10 @@ struct bb_mail_message {
 struct bb_mail {
     size_t size;
     /*
-     * Adds a mail to the outbox as part of the transaction or unit `tx`, and sends it after the
-     * commit, until the server accepts it or the mail is abandoned. Also works in a hook of the
-     * kind within. If the outbox is full or the address is invalid, drops the mail with a log line.
-     * Does not park in a unit. Returns 0, or -1 on failure (bb_failed()).
+     * Adds a mail to the outbox as part of the transaction or unit `tx`. After the commit the
+     * module sends it, and retries until the server accepts it or the mail is abandoned. Also works
+     * in a hook of the kind within. If the outbox is full or the address is invalid, drops the mail
+     * with a log line. Does not park in a unit. Returns 0, or -1 on failure (bb_failed()).
      */
     int (*queue)(void *state, struct bb_request *rq, struct bb_tx *tx,
                  const struct bb_mail_message *message);

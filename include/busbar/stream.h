@@ -14,8 +14,8 @@
  * - when the client closes the connection;
  * - when the client reads so slowly that the queue is full (see `full`) or http.write_timeout
  * passes;
- * - when its token is no longer valid, or its rights differ from those at the beginning (checked
- *   about twice a second);
+ * - when its token is no longer valid, or the rights of the account have changed (checked about
+ *   twice a second);
  * - when the host stops, or the generation that opened it is superseded;
  * - when the module calls bb_stream_end() or bb_stream_cut().
  *

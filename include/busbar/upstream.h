@@ -5,7 +5,7 @@
  * addresses and the ports of web servers, plus the addresses and ports that the settings of
  * `upstream` allow. Redirects are not followed, proxies are not used, certificates are verified,
  * and bodies are not decoded. If a server sends unsolicited data on a kept-alive connection,
- * `upstream` takes the data for the response to the next request on this connection.
+ * `upstream` reads the data as the response to the next request on this connection.
  *
  *     static const struct bb_need needs[] = {{BB_UPSTREAM, 1}};
  *

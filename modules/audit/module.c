@@ -26,7 +26,7 @@ struct audit_settings {
 /* The state is the slots of exports. */
 static int audit_open(struct bb_host *host, void **state)
 {
-    *state = slots_new(host, 8, 2, "exports"); /* on the host, and per account */
+    *state = slots_new(host, 8, 2, "exports"); /* 8 on the host, 2 per account */
     return *state ? 0 : bb_open_fail(host, "out of memory");
 }
 
@@ -51,9 +51,9 @@ static bool audit_is_email(const char *text)
 }
 
 /*
- * Returns what is stored of a value: of a URL, the part before the query, which may have secrets.
- * NULL: nothing, because the value is secret, has objects whose members are not declared and may be
- * secret, does not fit into *room, or is a user name that may be a mistyped password.
+ * Returns the part of a value that is stored: of a URL, the part before the query, which may have
+ * secrets. NULL (nothing) if the value is secret, has undeclared members, which may be secret, does
+ * not fit into *room, or is a user name that may be a mistyped password.
  */
 static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, json_t *value,
                            size_t *room)
@@ -137,7 +137,7 @@ static int audit_before(void *state, struct bb_request *rq, const struct bb_audi
         BB_SQL_WRITE};
     const struct bb_principal *who = rq->principal;
     const struct bb_route *route = audited->route;
-    /* Other bodies name another organization, such as the receiver of a share. */
+    /* In other bodies, organizationId may name another organization: the receiver of a share. */
     int64_t asked = route->flags & BB_CREATES ? bb_given_int(rq, "organizationId", 0)
                                               : bb_arg_int(rq, "organizationId", 0);
     int64_t organization = who ? who->organization : 0;

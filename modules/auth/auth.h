@@ -118,7 +118,7 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 /* The columns of an account that login and getAccess need. The strings belong to the request. */
 struct auth_account {
     int64_t id;
-    const char *role, *status, *password; /* NULL: not queried; or the secret of a client */
+    const char *role, *status, *password; /* password: its hash, or of a client's secret; or NULL */
     bool known_here, seen_here;           /* has logged in from this network: ever, within a day */
 };
 
@@ -175,8 +175,8 @@ int auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const c
 /*
  * A change of an account, or of the keys (0), calls auth_notify() in its transaction. It notifies
  * all hosts with the payload "account:ID" or "keys", and calls auth_changed() after the commit and
- * before the response, because this host receives its own notification only later. Any other
- * payload of auth_changed() means everything.
+ * before the response, because this host receives its own notification only later. auth_changed()
+ * with any other payload drops everything.
  */
 void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account);
 char *auth_account_payload(struct bb_request *rq, int64_t account);

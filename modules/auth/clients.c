@@ -51,9 +51,9 @@ int auth_client_create(struct bb_request *rq)
 }
 
 /*
- * Changes the members that the request has, and replaces the secret if `*arg` is true. Ending the
- * sessions is a separate statement, so that it also sees the session of a getAccess with the old
- * secret that held the client's lock until now (session.c).
+ * Changes the members that the request has, and replaces the secret if `*arg` is true. A separate
+ * statement ends the sessions. It also sees a session that getAccess created with the old secret
+ * while the first statement waited for the client's lock (session.c).
  */
 static int clients_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {

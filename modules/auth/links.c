@@ -67,7 +67,7 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return 0;
     while (strcmp(purpose->name, bb_cell(rq, asked, 0, 0)) != 0)
         if (++purpose == purposes + sizeof(purposes) / sizeof(purposes[0]))
-            return 0; /* of a newer version of this module */
+            return 0; /* an unknown purpose, of a newer version */
 
     const char *token = auth_random_hex(rq, TOKEN_BYTES);
     const struct bb_rows *made =

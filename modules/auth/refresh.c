@@ -4,8 +4,8 @@
  *
  * A login with `remember` has a row in auth_refresh. Its cookie is "ID.SECRET"; the row has the
  * SHA-256 of the secret. Each use replaces the secret. So a stolen cookie works only until its
- * owner uses the cookie, or the thief does: the other one then sends an old secret, and the login
- * ends with all its access tokens.
+ * owner or the thief has used it: when the other person then sends the old secret, the login ends
+ * with all its access tokens.
  *
  * Two tabs may send the same cookie at the same time, and a response may be lost. Therefore the
  * next secret is HMAC-SHA256 of the secret that was sent, with a key that only the row has, and for
@@ -113,7 +113,7 @@ static int refresh_read(struct bb_request *rq, struct turn *turn)
     const char *at = header ? strstr(header, COOKIE "=") : NULL;
     char id[UUID + 1], secret[SECRET_LENGTH + 2]; /* one more letter than is valid */
 
-    while (at && at > header && !strchr("; ,", at[-1])) /* the end of another cookie's name */
+    while (at && at > header && !strchr("; ,", at[-1])) /* skips the end of another cookie's name */
         at = strstr(at + 1, COOKIE "=");
     if (!at || sscanf(at + strlen(COOKIE "="), "%36[0-9a-f-].%44[A-Za-z0-9_-]", id, secret) != 2 ||
         !bb_is_uuid(id) || strlen(secret) != SECRET_LENGTH)
@@ -128,7 +128,7 @@ static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account
 {
     static const struct bb_sql forget = {
         "DELETE FROM auth_refresh WHERE id = $1::uuid AND account = $2::bigint", 0};
-    /* A separate statement, so that it sees the session of a refresh that just held the row. */
+    /* A separate statement, to see the session of a refresh for which the first one waited. */
     static const struct bb_sql revoke = {
         "UPDATE auth_session SET revoked = now() WHERE account = $2::bigint "
         "AND (login = $1::uuid OR jti = $1::uuid) AND revoked IS NULL",
@@ -192,7 +192,7 @@ static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int auth_refresh(struct bb_request *rq)
 {
-    /* Makes the session end with the login. Not if the login was ended, or the key was replaced,
+    /* Makes the session end with the login, unless the login was ended, or the key replaced,
      * meanwhile. */
     static const struct bb_sql attach = {
         "WITH r AS (SELECT id, kid FROM auth_refresh WHERE id = $1::uuid FOR SHARE) "

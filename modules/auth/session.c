@@ -161,7 +161,7 @@ static int session_authenticate(void *state, struct bb_request *rq, const char *
 
     if (status || !identity)
         return status;
-    if (identity->expires_s <= bb_wall_ms(auth->host) / 1000) /* the token or its client */
+    if (identity->expires_s <= bb_wall_ms(auth->host) / 1000) /* the token or client has expired */
         return auth_unauthorized(rq, "Unauthorized");
     if (!*identity->status)
         return auth_unauthorized(rq, REVOKED);

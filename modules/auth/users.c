@@ -46,8 +46,8 @@ struct change {
 };
 
 /*
- * Ending the sessions is a separate statement, so that it also sees the session of a login that
- * held the account's lock until now.
+ * A separate statement ends the sessions, so that it also sees a session that a login created while
+ * the first statement waited for the account's lock.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session)

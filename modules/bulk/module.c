@@ -14,7 +14,7 @@
 static int bulk_open(struct bb_host *host, void **state)
 {
     struct bulk *bulk = bb_host_alloc(host, sizeof(*bulk));
-    struct slots *exports = slots_new(host, 32, 4, "exports"); /* on the host, and per account */
+    struct slots *exports = slots_new(host, 32, 4, "exports"); /* 32 on the host, 4 per account */
 
     if (!bulk || !exports || pthread_mutex_init(&bulk->watching, NULL)) {
         slots_free(exports);

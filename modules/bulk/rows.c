@@ -67,7 +67,7 @@ static const char *rows_value(struct bb_request *rq, const struct bulk_columns *
                               const struct bb_field *column, const char *sent)
 {
     bool guarded = sent[0] == '=' && sent[1] == '"', defused = csv_take_back(NULL, sent);
-    /* A column of any type that has bounds, such as latitude, is a number that may be a text. */
+    /* BB_ANY with bounds, such as latitude, is a number that requests may also send as a text. */
     bool number =
         columns->separator != ',' && (column->type == BB_NUMBER || column->type == BB_INT ||
                                       (column->type == BB_ANY && column->max > column->min));

@@ -52,7 +52,7 @@ void scan_unguard(char *text);
 /* Returns the separator of a header line: the most frequent of , ; tab and | outside of quotes. */
 char scan_separator(const char *bytes, size_t length);
 
-/* Reads part of a file as a whole. Returns 0, or -1. */
+/* Reads a part of a file completely. Returns 0, or -1. */
 struct scan_read {
     const char *path;
     size_t begin, length;

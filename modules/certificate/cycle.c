@@ -102,8 +102,8 @@ static const struct bb_sql account = {
  *
  * Carried entries belong to a certificate without energy, whose id is the negative id of the group.
  * This cycle adds entries to both certificates, so that the entries of each add up to its energy:
- * one entry for the energy of each device; and two for the energy carried over, which leaves one
- * certificate and enters the other, as entries of the device with the most energy.
+ * one entry for the energy of each device, and two entries of the device with the most energy,
+ * which move the energy carried over from one certificate to the other.
  */
 static const struct bb_sql issue = {
     "WITH late AS (SELECT device, late_wh FROM certificate_account WHERE group_id = $1::bigint"

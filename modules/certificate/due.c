@@ -36,8 +36,8 @@ static const struct bb_sql hold = {
     BB_SQL_WRITE};
 
 /*
- * $1 devices, $2 number of readings per device and group. If there are more readings, the last one
- * is the first to be processed next.
+ * $1 devices, $2 number of readings per device and group. If there are more readings, the next call
+ * begins with the last one of these.
  */
 static const struct bb_sql look = {
     "WITH f AS (SELECT device, first_at, last_at FROM certificate_look"

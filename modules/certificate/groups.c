@@ -2,9 +2,9 @@
  * /api/device-group: groups of devices whose Delta readings are issued together, their members, and
  * the organizations with which they are shared.
  *
- * Joining and leaving take effect with the next cycle. Both are functions in schema.sql, in which
- * every statement sees the changes that earlier statements waited for. The energy of a device in a
- * running or ended cycle stays with the group that the device was in at that time. The job
+ * Joining and leaving take effect with the next cycle. Both are functions in schema.sql: each of
+ * their statements sees the changes for which an earlier statement waited. The energy of a device
+ * in a running or ended cycle stays with the group that the device was in at that time. The job
  * processes the readings that the devices of a new group already have.
  *
  * Accounts of an organization with which a group is shared can list the group and read its

@@ -18,7 +18,7 @@
 #define PAGE 100
 #define EXPORT_PAGE 1000
 #define FEW_DEVICES 64       /* up to this number, each device's entries are searched */
-#define FEW_ORGANIZATIONS 16 /* more need a long statement: each costs a page */
+#define FEW_ORGANIZATIONS 16 /* more need a long statement: it reads a page of each */
 #define FEW_ENTRIES 50       /* larger pages use a long statement */
 
 /* The calendar of responses: the years 1 to 9999. */
@@ -180,9 +180,9 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
  * $6 and $7 cursor, $8 number of entries. Each way to find entries has its own statement and index,
  * and reads little more than it returns. It is a short read, unless a filter has no index.
  *
- * If an index begins with a device, a group or an organization, the range compares rows that begin
- * with this value. With equality the planner might choose the index of times and skip the entries
- * of everybody else.
+ * If an index begins with a device, a group or an organization, the range is a comparison of rows
+ * that begin with this column. With equality the planner might read the index of times instead,
+ * with the entries of all organizations.
  */
 #define CURSOR_AT "to_timestamp($6::bigint / 1000.0)"
 #define NEWEST "e.start_at DESC, e.id DESC"
@@ -439,7 +439,7 @@ static void log_cell(struct bb_request *rq, struct csv *csv, const struct bb_row
 
 static int log_export(struct bb_request *rq, struct csv *csv, void *state)
 {
-    enum { ORGANIZATION = 2 }; /* the first field of the certificate that the entry lacks */
+    enum { ORGANIZATION = 2 }; /* certificate fields from here on are not in the entry */
     struct filter *filter = state;
     const struct bb_rows *rows = log_fetch(rq, filter, EXPORT_PAGE);
     size_t count = bb_count(rq, rows);

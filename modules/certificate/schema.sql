@@ -142,7 +142,7 @@ BEGIN
 END
 $$;
 
--- The begin of a cycle; months are counted from the start, so that a group that starts on the 31st uses
+-- The beginning of a cycle; months are counted from the start, so that a group that starts on the 31st uses
 -- the 31st again after a shorter month.
 CREATE FUNCTION certificate_cycle_at(frequency text, start_at timestamptz, number integer)
     RETURNS timestamptz LANGUAGE sql IMMUTABLE SET timezone = 'UTC' AS $$
@@ -202,9 +202,9 @@ CREATE INDEX certificate_entry_group ON certificate_entry (group_id, start_at, i
     WHERE group_id > 0;
 
 -- Adds devices to a group: for all of its cycles in which they were in no other group, or from the next
--- cycle on. The groups that the devices leave are locked, too. If two calls add the same device at the
--- same time, one of them violates the key of certificate_member. Later statements see how long a device
--- stays in the group that it has left.
+-- cycle on. The groups that the devices leave are locked, too. If two calls add the same device at the same
+-- time, one of them violates the key of certificate_member. Statements after these locks see until when a
+-- device stays in the group that it has left.
 CREATE FUNCTION certificate_join(group_id bigint, devices bigint[], past boolean) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -326,14 +326,14 @@ BEGIN
             ON CONFLICT ON CONSTRAINT certificate_due_pkey
             DO UPDATE SET cycle_end = excluded.cycle_end;
     EXCEPTION WHEN foreign_key_violation THEN
-        RETURN false; -- the group was deleted meanwhile, of which nothing was accounted for
+        RETURN false; -- the group was deleted meanwhile: it had no energy accounted for
     END;
     RETURN EXISTS (SELECT FROM certificate_account a WHERE a.group_id = g.id
         AND a.cycle_start = g.start_at AND a.device = certificate_void.device
         AND (a.wh > (SELECT coalesce(sum(r.wh), 0)
                 FROM reading_delta_periods(ARRAY[a.device], g.start_at, g.end_at) r
                 WHERE certificate_counts(g.id, a.device, r.start_at, r.end_at))
-            -- which readings the certified part is of is not known
+            -- it is unknown which readings were certified
             OR (a.wh > 0 AND a.over_wh > 0 AND certificate_counts(g.id, a.device,
                 certificate_void.start_at, certificate_void.end_at))));
 END

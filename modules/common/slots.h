@@ -22,7 +22,7 @@ void slots_free(struct slots *slots); /* NULL is allowed */
 
 /*
  * Takes a slot for the caller's account. Otherwise ends the handler: with 429 if the account holds
- * all slots that it may, with 503 if all slots are in use. slot_await() retries for some seconds
+ * its maximum of slots, with 503 if all slots are in use. slot_await() retries for some seconds
  * before it fails, and parks the fiber.
  */
 void slot_take(struct bb_request *rq, struct slots *slots);

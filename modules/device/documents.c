@@ -154,7 +154,7 @@ static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_
 
 /*
  * Records in the database the names of the objects to be stored, a new name for each content, and
- * writes the rows. A content that a document has already keeps its name.
+ * writes the rows. If a document already has the content, uses its name.
  */
 static void documents_begin(struct bb_request *rq, struct arrival *arrival)
 {
@@ -264,7 +264,7 @@ static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *docum
     ((struct device_documents *)documents)->begun = 0;
 }
 
-/* Also deletes the uploads' rows. Refuses the transaction if one is gone: so may be its content. */
+/* Also deletes the uploads' rows. Fails if one is gone, because its content may be gone, too. */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents)
 {
@@ -592,7 +592,7 @@ static int sweep_page(struct bb_request *rq, void *arg)
 static time_t sweep_before(struct bb_request *rq)
 {
     const struct device *state = rq->state;
-    /* local files have times of this host's clock, objects in a bucket may not: the earlier one */
+    /* files have times of this host's clock, objects perhaps of another: takes the earlier time */
     time_t own = time(NULL), shared = (time_t)(bb_wall_ms(rq->host) / 1000);
 
     return (own < shared ? own : shared) - (time_t)state->settings->document_grace;
@@ -647,7 +647,7 @@ int device_command_sweep(struct bb_request *rq)
 /* ---- the service's doctor, and `busbar device doctor` ---- */
 
 enum {
-    DOCTOR_LINES = 20, /* of a page of the list */
+    DOCTOR_LINES = 20, /* findings that are printed for a page of the list */
     DOCTOR_PAGES = 100 /* 50,000 names: with S3 a few seconds */
 };
 
@@ -702,7 +702,7 @@ static int documents_doctor(struct bb_request *rq, void *missing)
     doctor->missing = missing;
     doctor->begun_ms = bb_wall_ms(rq->host);
     doctor->list.contents = true;
-    doctor->list.before = time(NULL) + 86400; /* all, also with another clock */
+    doctor->list.before = time(NULL) + 86400; /* all, even if clocks differ */
     do
         status = bb_scratch(rq, doctor_page, doctor);
     while (!status && doctor->list.more &&

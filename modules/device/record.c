@@ -174,8 +174,8 @@ enum { ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
  * Only a few rows are read, even if many devices share a serial number or a site, because each
  * index begins with this value. For callers that see everything the condition is a range that
  * begins with the value, because with equality the planner might sort. For other callers, rows are
- * searched by organization. Most of them have one organization. They have a separate statement,
- * because PostgreSQL would plan that for any number of organizations again for each look-up.
+ * searched by organization. Callers with one organization have a separate statement, because
+ * PostgreSQL would plan a statement for any number of organizations again for each look-up.
  */
 #define ASKED "everything, organisations, name, uuid, id"
 #define ONE                                                                                        \

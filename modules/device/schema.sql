@@ -170,7 +170,7 @@ CREATE TRIGGER device_changed AFTER UPDATE ON device
 CREATE INDEX device_place ON device (capacity, (latitude::double precision))
     WHERE latitude IS NOT NULL AND longitude IS NOT NULL;
 
--- For pages in other orders. Unknown values come first. Few devices are sorted; of many, an index returns the first.
+-- For pages in other orders. Unknown values come first. A few devices are sorted; of many, an index finds the first.
 CREATE INDEX device_by_external_id ON device ((coalesce(lower(external_id), '')), id);
 CREATE INDEX device_by_site_name ON device ((coalesce(site_name, '')), id);
 CREATE INDEX device_by_capacity ON device ((coalesce(capacity, -1e18)), id);
@@ -220,7 +220,7 @@ BEGIN
 END
 $$;
 
--- For filters. Values that many devices have are found in the order of ids instead.
+-- For filters. If many devices have a value, the planner reads devices by id instead.
 CREATE INDEX device_by_country ON device (country_code);
 CREATE INDEX device_by_fuel ON device (fuel_code);
 CREATE INDEX device_by_type ON device (device_type_code);

@@ -91,7 +91,7 @@ static int outbox_queue(void *state, struct bb_request *rq, struct bb_tx *tx,
     size_t length, sealed_length;
     bool good = message->texts.count && strchr(message->to, '@') && strlen(message->to) <= TO_MAX;
 
-    /* Nothing in it can end the command to which the address is passed, or begin a header. */
+    /* No character may end the SMTP command that contains the address, or begin a header. */
     for (const char *at = message->to; *at; at++)
         good = good && (unsigned char)*at > ' ' && *at != 0x7f && !strchr("<>,\"\\", *at);
     if (!good) {
@@ -328,7 +328,7 @@ static void outbox_take(struct bb_request *rq, void *arg)
         outbox_abandon(rq, taken, "it waited too long");
         taken->again = true;
     } else if (failed == -1) {
-        /* another host may have the key, which takes the mail when the lease has ended */
+        /* another host that has the key takes the mail when the lease has ended */
         bb_log(rq, BB_WARN, "mail not sent, because secrets.keys lacks its key: id=%s kind=%s",
                taken->id, taken->kind);
         bb_metric_add(rq->host, MAIL_METRIC_MAILS, MAIL_RETRIED, 1);

@@ -1,11 +1,11 @@
 /*
  * Local times that a clock change repeats or skips.
  *
- * A repeated time is resolved by the order of the readings. A start takes the pass that is adjacent
- * to the previous row or to a stored reading, and otherwise the first pass. An end takes the first
- * pass after its start. If either pass is possible, or if a time is skipped, the reading is
- * refused: the energy of one hour must not be stored for two hours, and a reading that is sent
- * again must not be stored for the next hour.
+ * The clock passes a repeated time twice; the order of the readings decides between the two passes.
+ * A start takes the pass that is adjacent to the previous row or to a stored reading, else the
+ * first. An end takes the first pass after its start. If either pass is possible, or if a time is
+ * skipped, the reading is refused: the energy of one hour must not be stored for two hours, and a
+ * reading that is sent again must not be stored for the next hour.
  */
 #include <stdlib.h>
 

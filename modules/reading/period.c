@@ -119,9 +119,9 @@ static int period_find_starts(struct bb_request *rq, struct reading_submission *
 /* ---- checks ---- */
 
 /*
- * A reading without a start may end where it begins, or earlier: at the commissioning, or at the
- * end of the previous reading. A logger with a local clock may write a row for the hour that a
- * clock change skips.
+ * Notes the mistakes of a period. A reading without a start begins at the commissioning or at the
+ * end of the previous reading, so it may end before it begins: a logger with a local clock may
+ * write a row for an hour that a clock change skips.
  */
 static void period_check(struct bb_request *rq, struct reading_submission *submission,
                          const struct reading_item *item, int64_t now)

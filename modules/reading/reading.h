@@ -57,7 +57,7 @@ struct reading_item {
     struct bb_moment sent_start, sent_end;
     bool begins, ends;  /* `start` and `end` are known */
     int64_t start, end; /* ms since 1970 */
-    bool unsure;        /* in a check: other rows decide between two passes of an hour */
+    bool unsure;        /* in a check: other rows decide which pass of a repeated hour it is */
     bool measured;      /* `wh` is known */
     double wh;          /* a whole number; may exceed int64_t */
 };

@@ -212,10 +212,10 @@ static int rows_judge(struct bb_request *rq, struct reading_submission *const *l
 }
 
 /*
- * Judges submissions with Delta readings without a start again, which begin at the end of the
- * previous reading. Other readings with mistakes are not stored, so they are removed, and the rest
- * is judged again until only readings without a start have mistakes: earlier, their mistakes are
- * due to assumed starts. Returns 0, or -1: `bb_failed(rq)`.
+ * Delta readings without a start begin at the end of the previous reading, which is not stored if
+ * it has a mistake. So this removes the other readings with mistakes and judges the rest again,
+ * until only readings without a start have mistakes; before, these may result from wrong starts.
+ * Returns 0, or -1: `bb_failed(rq)`.
  */
 static int rows_judge_open(struct bb_request *rq, struct call *call,
                            struct reading_submission *submission, struct one *ones)

@@ -345,9 +345,9 @@ BEGIN
 END
 $$;
 
--- A plan has the cost of all partitions for which it is made, and locks them. So the years from 2000 on that are more than
--- ten years ago become part of reading_old, up to the first one that has readings. Later years that have begun, or that
--- have readings, keep their partitions. Readings cannot be in the future.
+-- Planning a query without bounds costs time for each partition, and locks it. So the years from 2000 on that are more
+-- than ten years ago become part of reading_old, up to the first one that has readings. Later years that have begun, or
+-- that have readings, keep their partitions. Readings cannot be in the future.
 DO $$
 DECLARE
     this integer := extract(year FROM now() AT TIME ZONE 'UTC');

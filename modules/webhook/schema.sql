@@ -658,7 +658,7 @@ $$;
 
 -- step 18: shards across a promotion
 
--- previous: the id before the last promotion. The shards of a host follow its id.
+-- previous: the id before the last promotion. The shards of a host get its new id (ON UPDATE CASCADE).
 ALTER TABLE webhook_host ADD COLUMN previous bigint;
 ALTER TABLE webhook_shard DROP CONSTRAINT webhook_shard_owner_fkey,
     ADD FOREIGN KEY (owner) REFERENCES webhook_host ON UPDATE CASCADE ON DELETE SET NULL;

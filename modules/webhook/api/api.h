@@ -61,8 +61,8 @@ const char *webhook_check_url(struct bb_request *rq, const char *field, const ch
     " certificate_warned, kind, destination"
 
 /*
- * Columns of a webhook, at first its id, for jsonb_populate_record(); they live as long as the
- * request. options_take() adds the columns that members of the body change, or refuses the request.
+ * Return columns for jsonb_populate_record(), which live as long as the request: options_new() the
+ * id; options_take() also the columns that the body changes, unless it refuses the request.
  */
 json_t *options_new(struct bb_request *rq, int64_t webhook);
 json_t *options_take(struct bb_request *rq, int64_t webhook);

@@ -17,7 +17,7 @@
 enum {
     LIMIT = 100,       /* events of a response, by default */
     AGAIN_MS = 5000,   /* a waiting request looks again, because notifications may be lost */
-    SETTLE_MS = 1000,  /* how long transactions are waited for at least */
+    SETTLE_MS = 1000,  /* minimum time to wait for transactions */
     SETTLE_MOST = 256, /* ms between two looks at these transactions */
 };
 #define CONSUMERS "100"     /* of a webhook */

@@ -14,7 +14,7 @@
  * response that shows the secret once.
  */
 
-/* The purpose of the secret, the first part that was sealed, is only the webhook. */
+/* The purpose of the secret names no part, because the secret was the first part to be sealed. */
 static void webhook_purpose(int64_t webhook, const char *part, char purpose[64])
 {
     bool named = strcmp(part, WEBHOOK_PART_SECRET) != 0;

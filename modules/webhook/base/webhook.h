@@ -110,7 +110,7 @@ struct webhook {
  * The parts of a webhook that are sealed, with the names of their columns. The name of a part is
  * bound to its sealed text.
  */
-#define WEBHOOK_PART_SECRET "secret" /* also of the previous one, like the next */
+#define WEBHOOK_PART_SECRET "secret" /* also of the previous secret */
 #define WEBHOOK_PART_HEADERS "headers"
 #define WEBHOOK_PART_AUTHENTICATION "authentication"
 #define WEBHOOK_PART_SIGNING_KEY "signing_key"
