@@ -46,8 +46,8 @@ _Noreturn void crash_end(pthread_t thread, const char *reason);
 
 /*
  * A table of the files whose code is mapped: the program, its libraries, the modules. It is created
- * in advance for signal handlers, which find the symbol of an address with this table and the
- * file's symbol table, with only open() and mmap(). No code is unloaded, so no row is removed.
+ * in advance for signal handlers, which find the symbol of an address using only this table, the
+ * file's symbol table, open() and mmap(). No code is unloaded, so no row is removed.
  */
 
 /* Adds files that were loaded since the last call. One thread at a time. */

@@ -11,7 +11,7 @@
 
 #define CONTROL_SOCKET "/run/busbar/control.sock" /* default of control.socket */
 
-/* An absent or invalid setting is NULL, 0 or false. host_settings.c explains each setting. */
+/* An absent or invalid setting is NULL, 0 or false. host_fields.tsv explains each setting. */
 struct host_settings {
     struct {
         const char *module_path;

@@ -178,7 +178,7 @@ struct sink {
 /* Returns 0, or -1 if memory ran out, as the following functions do. */
 static int json_out_put(struct sink *sink, const char *bytes, size_t length)
 {
-    if (length >= sink->size - sink->used) { /* with a NUL */
+    if (length >= sink->size - sink->used) { /* room for a NUL, too */
         size_t size = sink->size;
 
         while (size - sink->used <= length) {

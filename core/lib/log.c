@@ -125,7 +125,7 @@ static bool log_counts(const char *key)
     return false;
 }
 
-/* Returns whether it is a JSON number: digits without a leading zero, and perhaps a fraction. */
+/* Returns whether a text is a JSON number: digits without a leading zero, perhaps a fraction. */
 static bool log_is_number(const char *text)
 {
     static const char digits[] = "0123456789";

@@ -135,9 +135,9 @@ struct loop {
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;
     STAILQ_HEAD(, message) inbox;
-    struct tasks ready, patient;        /* tasks that are ready */
-    LIST_HEAD(, core_request) alive;    /* all requests of this loop, of any kind */
-    size_t requests;                    /* number of requests */
+    struct tasks ready, patient;     /* tasks that are ready */
+    LIST_HEAD(, core_request) alive; /* all requests of this loop, of any kind */
+    size_t requests;
     struct loop_part parts[LOOP_PARTS]; /* in the order in which they run */
     size_t part_count;
     struct pg *pg;
@@ -152,10 +152,10 @@ struct loop {
 };
 
 /*
- * In an iteration the loop resumes fibers until those that each ran for LOOP_HEAVY_US or longer
- * have together taken LOOP_SHARE_US. It resumes the rest in later iterations. So short requests do
- * not wait for many long ones. Short fibers are never postponed: otherwise more would start than
- * end in each iteration, and queues would overflow.
+ * In an iteration the loop resumes fibers until long ones (LOOP_HEAVY_US or longer) have together
+ * taken LOOP_SHARE_US. It resumes the rest in later iterations. So short requests do not wait for
+ * many long ones. Short fibers are never postponed: otherwise more would start than end in each
+ * iteration, and queues would overflow.
  */
 enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
 

@@ -40,7 +40,7 @@ static inline const char *text_some(const char *text)
     return *text ? text : NULL;
 }
 
-/* Returns whether it is white space in Unicode or, like U+FEFF, in JavaScript. */
+/* Returns whether a code point is white space in Unicode or, like U+FEFF, in JavaScript. */
 bool text_space(int32_t code_point);
 
 /* Returns whether the text contains only white space, including Unicode's. */
@@ -147,7 +147,7 @@ enum {
 /* Returns milliseconds since 1970-01-01T00:00:00Z. */
 int64_t shared_clock_ms(void);
 
-/* Returns whether it has been measured. */
+/* Returns whether the shared clock has been measured. */
 bool shared_clock_known(void);
 
 /*

@@ -22,7 +22,7 @@ struct cli_command {
     const char *help;    /* further explanation */
     /*
      * The words that it accepts, as shown in the usage text; NULL: only -c, --env-file and --help.
-     * If it is one option, as in "[--json]", the command gets nothing else.
+     * If `words` is one option, as in "[--json]", the command gets no other words.
      */
     const char *words;
 };

@@ -211,8 +211,8 @@ int cmd_inspect(const struct cli *cli)
 }
 
 /*
- * Runs a separate script, because it needs nothing from the host except the path of the program. It
- * has the name of the command's first word, and gets the other words.
+ * Runs the script that has the name of the command's first word, with the other words as arguments.
+ * It is a script because it needs nothing from the host except the path of the program.
  */
 int cmd_tool(const struct cli *cli)
 {

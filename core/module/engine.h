@@ -89,7 +89,7 @@ enum pause_state { PAUSE_UNKNOWN, PAUSE_OFF, PAUSE_ON };
 /* Records the result of PAUSE_QUESTION, and logs a change. */
 void pause_note(struct engine *engine, const char *reason);
 
-/* Returns whether it is paused or unknown; always false without a database and in a command. */
+/* Returns whether work is or may be paused; always false without a database and in a command. */
 bool pause_holds(const struct engine *engine);
 
 /* Like pause_holds(); if it is paused, sets the reason. */

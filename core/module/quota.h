@@ -7,7 +7,7 @@
  *    the cap are answered with 429, requests beyond the total with 503. Work of the host itself
  *    (jobs, workers, commands, hooks after a commit) is never refused.
  *  - Turns: waiting entries are served round robin by owner, one entry of each owner at a time. So
- *    another owner waits for at most one entry of each owner.
+ *    an owner waits for at most one entry of each other owner.
  *
  * A quota table contains the owners that hold a part of a resource or wait for it. Any thread may
  * use a table. A queue of a table belongs to one thread, or the caller's lock protects it.

@@ -14,7 +14,7 @@
 #include "core/module/pool.h"
 
 enum {
-    EACH = 8,         /* approximate number of bytes of a value's text, without a string */
+    EACH = 8,         /* approximate bytes of a value's text, in addition to strings */
     NODE = 240,       /* approximate memory of a value, measured with arrays of objects */
     LARGE = 64 * 1024 /* a pool thread writes larger responses */
 };

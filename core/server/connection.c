@@ -37,7 +37,7 @@ enum {
 
 /* ---- recv() of libmicrohttpd ---- */
 
-/* The names in C differ, because the system's headers declare the functions, perhaps inline. */
+/* In C they have other names, because the system's headers declare them, perhaps as inline. */
 ssize_t connection_recv(int fd, void *into, size_t size, int flags) __asm__("recv");
 int connection_epoll_ctl(int epoll, int how, int fd,
                          struct epoll_event *event) __asm__("epoll_ctl");

@@ -70,7 +70,7 @@ static bool head_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Returns whether it is a host with an optional port, as in Host and in absolute targets. */
+/* Returns whether a text is a host with an optional port, as in Host and absolute targets. */
 static bool head_is_host(const char *host, size_t length)
 {
     const char *at = host, *end = host + length;

@@ -38,8 +38,8 @@ enum http_txn_phase {
     PHASE_HEADERS,   /* until the first call of http_txn_access() has checked the head */
     PHASE_ADMISSION, /* the token is being checked */
     PHASE_BODY,
-    PHASE_HANDLER, /* the handler is running */
-    PHASE_ANSWER   /* the response is ready to be sent */
+    PHASE_HANDLER,
+    PHASE_ANSWER /* the response is ready to be sent */
 };
 
 enum {

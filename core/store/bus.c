@@ -7,7 +7,7 @@
 #include "core/module/reply.h"
 #include "core/store/sql.h"
 
-/* Hooks within a transaction may raise events. DEPTH_MAX limits this: they share a stack. */
+/* Hooks within a transaction may raise events, on the same stack. DEPTH_MAX limits the nesting. */
 enum { HOOKS_MAX = 4096, HOOK_DEADLINE_MS = 30000, DEPTH_MAX = 8 };
 
 /* Copies the publisher's audience, which may be on the stack. NULL: out of memory. */

@@ -65,7 +65,7 @@ struct pg_op {
     int *lengths;
     int *formats;
     struct bb_rows rows; /* owned until taken */
-    bool preparing;      /* its next result is of preparing the statement */
+    bool preparing;      /* its next result is for preparing, not for executing it */
 };
 
 struct pg_request {

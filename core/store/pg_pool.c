@@ -63,8 +63,8 @@ bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner)
  * Ends a long statement. If other owners used PostgreSQL meanwhile, the owner's waiting long
  * statements pause, because one or two owners could otherwise use all processors of a small
  * machine. The pause is a multiple of the time that the statement took and of the number of waiting
- * owners. So the statements of all owners that have several of them use about an eighth of the
- * time. Statements that are requested one after the other do not pause.
+ * owners. So owners with several long statements together use about an eighth of the time.
+ * Statements that are requested one after the other do not pause.
  */
 static void pool_end_long(struct pg_request *request)
 {

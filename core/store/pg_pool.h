@@ -84,7 +84,7 @@ struct pg {
 struct pg_replica {
     struct pg_pool pools[2]; /* like the primary's pools read and long */
     unsigned index;
-    bool checking;      /* a check is in progress */
+    bool checking;
     int64_t current_ms; /* when the last check began that found it current */
     struct replica_stats *stats;
 };

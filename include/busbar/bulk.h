@@ -1,7 +1,7 @@
 /*
  * "bulk rows:TYPE" 1: processes rows of one type, many at a time. The module `bulk` reads CSV
- * files, has each row checked before anything is stored, and stores the rows in the background once
- * the sender has confirmed. The provider of this service knows what a row means: a third-party
+ * files, calls check() for all rows before anything is stored, and calls store() in the background
+ * once the sender has confirmed. The provider of this service knows what a row means: a third-party
  * module that provides "bulk rows:Meters" adds type=Meters to the types device and reading.
  *
  *     static const struct bb_service_descriptor services[] = {

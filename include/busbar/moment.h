@@ -73,7 +73,7 @@ static inline bool bb_moment_clock(const char *at, struct bb_moment *moment)
     if (seconds && (bb_moment_skip(&at, '.') || bb_moment_skip(&at, ','))) {
         if (!isdigit((unsigned char)*at))
             return false;
-        for (int unit = 100; isdigit((unsigned char)*at); unit /= 10) /* further ones are dropped */
+        for (int unit = 100; isdigit((unsigned char)*at); unit /= 10) /* drops further digits */
             ms += (*at++ - '0') * unit;
     }
     moment->local = !*at;

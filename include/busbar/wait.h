@@ -13,9 +13,9 @@
  * if the pool's queue is full or the deadline passed (bb_failed() answers for both).
  *
  * If the deadline of an HTTP request passes while `work` runs, the client is answered with 503 at
- * once. When `work` has returned, bb_offload() returns -1 to the handler, which must undo its
- * effects; the host discards its response. In jobs, hooks and commands, and after a committed
- * transaction, bb_offload() ignores the deadline while `work` runs.
+ * once. When `work` has returned, bb_offload() returns -1 to the handler, which must undo the
+ * effects of `work`; the host discards the handler's response. In jobs, hooks and commands, and
+ * after a committed transaction, bb_offload() ignores the deadline while `work` runs.
  */
 static inline int bb_offload(struct bb_request *rq, const char *pool, void (*work)(void *),
                              void *arg)

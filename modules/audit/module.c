@@ -152,7 +152,7 @@ static int audit_before(void *state, struct bb_request *rq, const struct bb_audi
         organization = who->organizations[n] == asked ? asked : organization;
     if (asked && who && who->role == BB_ROLE_ADMIN)
         organization = asked;
-    while ((audited->path[cut] & 0xC0) == 0x80) /* not within a character */
+    while ((audited->path[cut] & 0xC0) == 0x80) /* does not cut a character */
         cut--;
     const struct bb_rows *rows =
         bb_query(rq, &insert,

@@ -98,7 +98,7 @@ int auth_account_may_act(struct bb_request *rq, const char *status);
 struct auth_new_account {
     const char *email, *first_name, *last_name, *password; /* password: its encoded hash */
     const char *role, *status;
-    const char *organization, *organization_type; /* its name; NULLs: none; Developer */
+    const char *organization, *organization_type; /* name, or NULL; type, NULL: Developer */
     int64_t home;         /* otherwise its id, if an OrganizationAdmin invites; or 0 */
     bool join;            /* join an existing organization with this name */
     bool silent;          /* the response does not reveal whether the e-mail existed */

@@ -5,7 +5,7 @@
  * database has the secrets sealed, and bound to the names of their keys.
  *
  * An unknown name is looked up in the database, because another host may have just created the key.
- * This happens at most LOOKUPS_PER_S times per second, so that forged names cost nothing.
+ * This happens at most LOOKUPS_PER_S times per second, so that forged names cause few queries.
  *
  * One mutex, which is never held during a query.
  */

@@ -2,12 +2,12 @@
  * Marks cycles as due when new readings arrive, and when the ceiling of a device changes.
  *
  * The service "readings" returns the devices whose readings were stored since the last call, with
- * the range of the readings' ends. These are noted first, and a later statement processes the
- * notes: only a later statement is sure to see the readings of a request whose lock the first
- * statement had to wait for. The cycles of the readings become due, in the group in which the
- * device was at that time; readings of a time without a group are ignored. Devices take turns, a
- * part of each at a time, so that a device with readings of seconds over years does not delay other
- * devices.
+ * the range of the readings' ends. The devices and ranges are noted first, and a later statement
+ * processes the notes: only a later statement is sure to see the readings of a request whose lock
+ * the first statement had to wait for. The cycles of the readings become due, in the group in which
+ * the device was at that time; readings of a time without a group are ignored. Devices take turns,
+ * a part of each at a time, so that a device with readings of seconds over years does not delay
+ * other devices.
  *
  * A cycle that is due already is written again: a run that is about to take it with an older
  * snapshot of the readings gets a conflict (cycle.c), and leaves the cycle to a later run.

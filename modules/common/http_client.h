@@ -95,7 +95,7 @@ struct http_client *http_client_new(const struct http_client_options *options);
 /* Ends all requests in flight as late, and closes all connections. */
 void http_client_end(struct http_client *client);
 
-/* Does the same, and frees the client. NULL is allowed. */
+/* Like http_client_end(), and frees the client. NULL is allowed. */
 void http_client_free(struct http_client *client);
 
 /*

@@ -25,7 +25,7 @@
 static const struct bb_network special_v4[] = {
     V4(0, 0, 0, 0, 8),       /* this network */
     V4(10, 0, 0, 0, 8),      /* private */
-    V4(100, 64, 0, 0, 10),   /* shared by carriers */
+    V4(100, 64, 0, 0, 10),   /* carrier-grade NAT */
     V4(127, 0, 0, 0, 8),     /* loopback */
     V4(169, 254, 0, 0, 16),  /* link-local */
     V4(172, 16, 0, 0, 12),   /* private */
@@ -70,7 +70,7 @@ static int target_address(struct in6_addr *out, const struct sockaddr *from)
 
 /* ---- rules ---- */
 
-/* Below 1024, only the web's two ports are allowed. Other services use these ports above 1024. */
+/* Below 1024, only ports 80 and 443 are allowed. These ports above 1024 have other services. */
 static const int closed_ports[] = {
     1080, 1433, 1521, 1719, 1720, 1723,  2049,  2375,  2376,  2379,  2380, 3306,
     3389, 3659, 4045, 4190, 5060, 5061,  5432,  5433,  5672,  5900,  5984, 6000,

@@ -341,10 +341,10 @@ CREATE VIEW webhook_queued AS
         WHERE (SELECT o.id FROM webhook_outcome o WHERE o.id = d.id) IS NULL
         AND (SELECT w.id FROM webhook_waiting w WHERE w.id = d.id) IS NULL;
 
--- The heartbeat of a host (0: a new one), every two seconds. It renews the lease of all its shards, deletes hosts
--- that were silent for eight seconds, and claims shards without an owner up to its fair part. me is null if
--- another host deleted this one. Every id up to `frontier` was given to a transaction below `next_xact`, because
--- that is read later; so once a `low_xact` has reached it, no such id can appear any more.
+-- The heartbeat of a host (0: a new one), every two seconds. It renews the lease of all its shards, deletes hosts that
+-- were silent for eight seconds, and claims shards without an owner up to its fair part. me is null if another host
+-- deleted this one. Every id up to `frontier` was given to a transaction below `next_xact`, because next_xact is read
+-- later. So once a later `low_xact` has reached this next_xact, no such id can appear any more.
 CREATE FUNCTION webhook_tend(host bigint, host_counters jsonb, leaves boolean, OUT me bigint, OUT paused boolean,
     OUT fair integer, OUT buried integer, OUT frontier bigint, OUT low_xact bigint, OUT next_xact bigint,
     OUT owned text)

@@ -116,7 +116,7 @@ static const char *webhook_text(struct bb_request *rq, const struct bb_rows *row
         webhook_sealed(rq, rows, row, AUTHENTICATION, "authentication", authentication_show));
 }
 
-/* Returns the same, parsed. */
+/* Returns the JSON of webhook_text(), parsed. */
 static json_t *webhook_shown(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     return bb_hold(rq, bb_json_read(rq, webhook_text(rq, rows, row)));

@@ -47,10 +47,10 @@
     "(h.filter_path IS NULL OR coalesce(" payload " @@ h.filter_path, true))"
 
 /*
- * SQL: CTEs `old` and `queued` that queue deliveries again, with the id, webhook-id and body of
- * before. A row in webhook_waiting replaces the outcome and takes over its log. `ids` is an array,
- * because a join would be planned with statistics that may be old. The statement uses the
- * partitions that webhook_partition_drop() locks.
+ * SQL: CTEs `old` and `queued` that queue deliveries again, with the same id, webhook-id and body.
+ * A row in webhook_waiting replaces the outcome and takes over its log. `ids` is an array, because
+ * a join would be planned with statistics that may be old. The statement uses the partitions that
+ * webhook_partition_drop() locks.
  */
 #define WEBHOOK_QUEUE_AGAIN(ids, replay)                                                           \
     " old AS (DELETE FROM webhook_outcome WHERE id = ANY (" ids ") RETURNING *),"                  \

@@ -77,8 +77,8 @@ static const struct bb_keyed enqueue = {
 };
 
 /*
- * Does the same if there may be many webhooks, or for a large body ($7), which gets its own row. $8
- * is the account that raised the event. $9: the body is too large for filters to be evaluated in
+ * Like `enqueue`, if there may be many webhooks, or for a large body ($7), which gets its own row.
+ * $8 is the account that raised the event. $9: the body is too large for filters to be evaluated in
  * this transaction. $10: its key. Deliveries to webhooks with `ordering` are stored at once,
  * however many there are. One row of nulls means that the event must be expanded.
  */
