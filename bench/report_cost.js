@@ -34,7 +34,7 @@ ${table(['a million', 'CPU s of the host', 'CPU s of PostgreSQL', 'GB of tables 
   costs.map(([name, [host, postgres, bytes, wal]]) =>
     [name, whole(host * 1e6), whole(postgres * 1e6), (bytes / 1e3).toFixed(2), (wal / 1e3).toFixed(2)]))}
 
-The same at constant rates. *Cores* are the cores of hosts + the cores of PostgreSQL.
+The cost at constant rates. *Cores* are the cores of the hosts + the cores of PostgreSQL.
 
 ${table(['', ...rates.map((rate) => `cores at ${whole(rate)} a second`),
   ...rates.map((rate) => `MB/s of WAL at ${whole(rate)}`), 'GB of tables and indexes in 30 days at 1,000'],

@@ -12,7 +12,7 @@ const row = (name, value) => [name, ...stages.map(value)]
 const number = (measure, format) => (stage) => format(of(runs, measure, stage, (r) => r.rate)[0])
 const latency = (measure) => (stage) => of(runs, measure, stage, (r) => `${ms(r.p50)} / ${ms(r.p99)}`)[0]
 
-console.log(`### Readings that grow
+console.log(`### Growth of readings
 
 Measured by \`bench/run growth\` (one run of ${seconds} s each) on ${machine()}. ${whole(Number(devices))} devices have
 hourly readings.
