@@ -282,8 +282,8 @@ static void crash_activity(struct report *of)
 }
 
 /*
- * Returns the address at which the thread was interrupted; with `caller`, the address of the caller
- * after a call of an address that is not executable.
+ * Returns the address at which the thread was interrupted; with `caller`, which is set after a call
+ * of an address without code, the caller's address.
  */
 static uintptr_t crash_address(const ucontext_t *context, bool caller)
 {
@@ -346,7 +346,7 @@ static const char *crash_frame_text(char out[FRAME_TEXT], const struct frame *fr
     return out;
 }
 
-/* Finds the frames' names. A return address may be past its function: uses the byte before it. */
+/* Finds the functions of frames. Uses the byte before a return address: a call may come last. */
 static void crash_names(struct report *of)
 {
     for (size_t i = 0; i < of->frame_count; i++) {

@@ -535,7 +535,7 @@ static bool field_empty_is_absent(const struct bb_field *field, const struct pro
 
 /*
  * Converts a whole number to its digits, and removes blanks around a string, if the row allows it;
- * returns a new reference. Does not convert other numbers, because their text is unknown.
+ * returns a new reference. Does not convert other numbers, because their original text is unknown.
  */
 static json_t *field_as_string(const struct bb_field *field, json_t *value,
                                struct problems *problems)
@@ -912,7 +912,7 @@ struct slot {
     struct pair by_name, by_alias; /* value NULL: not given */
 };
 
-/* Adds a name, percent-encoded, to the ignored ones (", a, b, ") if there is room. */
+/* Adds a name, percent-encoded, to the list of ignored names (", a, b, ") if there is room. */
 static void query_ignore(struct query_values *values, const char *name, size_t length,
                          struct arena *arena)
 {

@@ -289,7 +289,7 @@ static void generation_load_entry(struct generation *g, const char *entry,
         settings_claim(g->settings, file);
         return;
     }
-    /* after a crash, because the previous server process had no such problem */
+    /* only after a restart of the server process, because the file was valid at the first start */
     bool leave_out = generation_in_question(g) && supervised_history()->restarts;
 
     sandbox_file(path);

@@ -152,9 +152,9 @@ void api_vwarn(struct bb_request *pub, const char *format, va_list args)
 }
 
 /*
- * Adds the request's warnings, such as "capacity: is in kW", after the object's own, and details of
- * the former: {"field","problem"} with the code of the text. Takes the object and returns a copy,
- * because the module may have kept a reference to the object.
+ * Adds the request's warnings, such as "capacity: is in kW", after the warnings of the object, and
+ * their details: {"field","problem"} with the code of the text. Takes the object and returns a
+ * copy, because the module may have kept a reference to the object.
  */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
 {
@@ -507,7 +507,7 @@ int module_error(struct core_request *rq, const char *what, const char *detail)
     return 500;
 }
 
-/* Refuses a request whose handler runs only to find further problems, because it found none. */
+/* If the handler runs only to find further problems, refuses the request: it has found none. */
 static bool module_error_is_refused(struct core_request *rq)
 {
     if (!rq->only_names_problems)

@@ -9,7 +9,7 @@
 #include "core/lib/log.h"
 #include "core/module/request.h"
 
-/* Marks an error of the OAuth 2.0 token endpoint; set by its module or the host, never sent. */
+/* Marks an error of the OAuth 2.0 token endpoint; set by its module or the host, not sent. */
 #define OAUTH_ERROR_HEADER "X-OAuth-Error"
 
 /* Creates a JSON string from the valid UTF-8 at the start of a text. NULL: out of memory. */

@@ -76,9 +76,9 @@ void request_free(struct core_request *rq)
 }
 
 /*
- * Charges the time since the last call to the module that has run. A fiber that does not block uses
- * the processor all this time; if it blocks, the loop is as busy. The monotonic clock is read
- * without a system call, unlike the clock of the thread's processor time.
+ * Charges the time since the last call to the module that has run. A fiber uses the processor all
+ * this time, unless it blocks, which keeps the loop busy, too. The monotonic clock is read without
+ * a system call, unlike the clock of the thread's processor time.
  */
 static void request_charge(struct core_request *rq)
 {

@@ -255,9 +255,9 @@ static bool connection_make_room(const struct connection *connection)
 
 /*
  * Counts the connection against the limits of all loops. If all are in use, closes the oldest idle
- * connection of the address with the most, if this address has fewer. The last free connections are
- * for addresses with few, further ones for localhost (health checks). Trusted proxies have only the
- * total limit. Returns false if there is no room.
+ * connection of the address with the most, if the new connection's address has fewer. The last free
+ * connections are for addresses with few, further ones for localhost (health checks). Trusted
+ * proxies have only the total limit. Returns false if there is no room.
  */
 static bool connection_count(struct connection *connection)
 {

@@ -120,7 +120,7 @@ static void reader_begin_request(struct reader *reader)
         reader->state = READER_SIZE;
     else
         reader->state = length > 0 ? READER_BODY : READER_DONE;
-    /* a framed body needs HTTP/1.1, with fields for the differences */
+    /* a framed body needs HTTP/1.1; Connection then has what HTTP/1.0 would imply */
     bool newer = head->minor || reader->framed;
 
     /* libmicrohttpd needs the method only to decide whether the response has a body */

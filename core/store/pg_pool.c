@@ -251,8 +251,8 @@ void pg_conn_move_waiting(struct pg_conn *lost)
 }
 
 /*
- * Chooses a connection: for units the one of their key, for keyed and long statements the first of
- * the best connections (so keyed ones share executions), for others the one with fewest requests.
+ * Chooses a connection: for a unit the one of its key; for a keyed or long statement the first of
+ * the best ones, so that keyed ones share executions; else the one with fewest requests.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {

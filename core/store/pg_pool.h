@@ -153,7 +153,7 @@ struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);
 /* Releases the owner's share of a request that neither waits nor is in progress. */
 void pg_request_leave(struct pg_request *request);
-/* Queues a request: at this place in conn->again, which is sent first, or NULL: in its turn. */
+/* Queues a request at `place` in conn->again, which is sent first; NULL: in its owner's turn. */
 void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, struct pg_request **place);
 /* Returns the next request for the current batch; NULL if none fits. */
 struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);

@@ -1,7 +1,7 @@
 /*
  * Redis in a loop: one connection that never blocks. hiredis formats commands and parses replies;
- * busbar connects, reads and writes, because hiredis 0.14 has no TLS, and ends the process if
- * memory runs out. Redis contains shared, small data that may be lost; callers must work without a
+ * busbar connects, reads and writes, because hiredis 0.14 has no TLS and ends the process if memory
+ * runs out. Redis contains shared, small data that may be lost; callers must work without a
  * response. Any error or timeout closes the connection, so that a late response is never read as
  * the response to another command.
  */

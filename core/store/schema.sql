@@ -23,8 +23,8 @@ CREATE TABLE busbar_idempotency (
 );
 CREATE INDEX busbar_idempotency_created_at ON busbar_idempotency (created_at);
 
--- Full case folding of Unicode 15, then NFC. A test compares it with the host's folding of e-mails
--- (core/lib/unicode.c). It must not call functions outside of pg_catalog, because a restore has no search path.
+-- Full case folding of Unicode 15, then NFC. A test compares it with the host's folding of e-mails (core/lib/text.c).
+-- It must not call functions outside of pg_catalog, because a restore has no search path.
 CREATE FUNCTION busbar_fold(given text) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
@@ -231,7 +231,7 @@ CREATE TABLE busbar_idempotency_rest PARTITION OF busbar_idempotency DEFAULT;
 -- Creates the partitions of today and the next three days, and drops those whose answers are all older than `hours`. If
 -- this fails for three days, the default partition takes the answers; a day of which it has answers gets no partition.
 -- Waiting for a lock blocks other requests, so the function gives up soon; it is called each hour. Answers never change
--- and are soon dropped, so to vacuum the inserted rows would be in vain.
+-- and are soon dropped, so vacuuming the inserted rows would be useless.
 CREATE FUNCTION busbar_idempotency_partitions(hours integer) RETURNS void
     LANGUAGE plpgsql SET lock_timeout = '500ms' AS $$
 DECLARE
@@ -285,7 +285,7 @@ $$;
 -- step 5: reads from replicas; the locks of jobs
 
 -- The marks of timelines. A row is stored on its timeline, so a server that has the row has replayed WAL of this
--- timeline. The number of a timeline does not prove this: two standbys that are promoted give theirs the same number.
+-- timeline. Its number does not prove this: two promoted standbys may give their timelines the same number.
 CREATE TABLE busbar_mark (
     timeline bigint PRIMARY KEY, -- busbar_timeline()
     number   bigint NOT NULL,    -- increases with each timeline

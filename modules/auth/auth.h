@@ -168,7 +168,7 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
 
 /*
  * Counts a registration ('r'), a request for a link ('l') or a wrong client secret ('c') from this
- * network. Returns 0, or 429 if there were more than `limit`. `what` is their plural.
+ * network. Returns 0, or 429 if there were more than `limit`. `what` names them in the message.
  */
 int auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what);
 
@@ -225,9 +225,9 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
 /* ---- users.c ---- */
 
 /*
- * Ends the account's sessions and refresh tokens, but neither the `session` with its refresh token
- * (or NULL) nor the sessions of its clients, and deletes its links for passwords, after its
- * password was changed in the same transaction. Sends the response.
+ * Call in the transaction that changed the account's password. Ends its sessions and refresh
+ * tokens, except `session` (or NULL) with its refresh token, and sessions of its clients. Deletes
+ * its links for passwords. Sends the response.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session);

@@ -57,8 +57,8 @@ static void refresh_forget(struct bb_request *rq)
 /* ---- the login ---- */
 
 /*
- * The lock on the account makes this wait for a change of the password, which ends the session
- * first, and makes the change wait for this.
+ * The lock on the account serializes this and a change of the password. If the change is first, it
+ * has ended the session.
  */
 int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account, const char *jti)
 {

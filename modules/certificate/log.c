@@ -180,9 +180,9 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
  * $6 and $7 cursor, $8 number of entries. Each way to find entries has its own statement and index,
  * and reads little more than it returns. It is a short read, unless a filter has no index.
  *
- * If an index begins with a device, a group or an organization, the range is a comparison of rows
- * that begin with this column. With equality the planner might read the index of times instead,
- * with the entries of all organizations.
+ * If an index begins with a device, a group or an organization, so does the row comparison of the
+ * range. With a separate equality the planner might read the index of times instead, with the
+ * entries of all organizations.
  */
 #define CURSOR_AT "to_timestamp($6::bigint / 1000.0)"
 #define NEWEST "e.start_at DESC, e.id DESC"
@@ -239,7 +239,7 @@ static const struct bb_sql get = {
     "SELECT " CERTIFICATE_COLUMNS " FROM certificate_entry e" CERTIFICATE_OF_ENTRY
     " WHERE " SEES_ENTRY,
     0};
-/* The certificate of the entry: its first entries, each with the number of entries. */
+/* The certificate of the entry: its first entries, each with the number of all entries. */
 static const struct bb_sql get_certificate = {
     "SELECT " CERTIFICATE_COLUMNS ", " BB_SQL_MS("c.created_at") ", e.entries FROM (SELECT a.*,"
     " count(*) OVER () AS entries FROM certificate_entry e JOIN certificate_entry a"

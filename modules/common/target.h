@@ -33,7 +33,7 @@ struct target_rules {
 
 // clang-format off
 
-/* The settings of the rules, for modules' tables. `who` is the plural of what sends requests. */
+/* The settings of the rules, for modules' tables. `who` names the senders of requests. */
 #define TARGET_SETTINGS(settings, who)                                                             \
     {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",                      \
      .bind = BB_BIND(settings, allow_networks), .fields = BB_TABLE(target_network_item),           \

@@ -204,8 +204,8 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record);
 json_t *device_facts_json(const struct device_record *record);
 
 /*
- * Returns an object of the fields that have a text, by their columns, for jsonb_populate_record();
- * and null for the fields that are `cleared` (NULL: none). The request holds it.
+ * Returns an object for jsonb_populate_record(), which the request holds: the column of each field
+ * that has a text, and null for each `cleared` field (NULL: none).
  */
 json_t *device_stored_json(struct bb_request *rq, const char *const *text, const bool *cleared);
 

@@ -17,8 +17,8 @@ struct device_row {
 
 /*
  * Handles rows that name another organization than the upload. As in a request, the row is refused,
- * unless the account is not an Admin and acts in exactly one organization: the name is ignored,
- * with a warning. Returns 0, or -1.
+ * but the name is ignored with a warning if the account is not an Admin and acts in exactly one
+ * organization. Returns 0, or -1.
  */
 static int rows_check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
                             const struct device_row *read, size_t count)

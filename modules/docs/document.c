@@ -86,7 +86,7 @@ static bool document_equal(const json_t *one, const json_t *other, const char *k
 
 /*
  * Returns whether two schemas differ at most by null as a value, and by the warnings, which only
- * single objects have; then the named schema gets them, too.
+ * single objects have; then the named schema gets the warnings, too.
  */
 static bool document_same(const json_t *schema, json_t *named)
 {

@@ -71,7 +71,7 @@ static char *outbox_message(struct bb_request *rq, const struct mail *mail, cons
 static int outbox_queue(void *state, struct bb_request *rq, struct bb_tx *tx,
                         const struct bb_mail_message *message)
 {
-    /* $1 id, $2 kind, $3 recipient, $4 message, $5 seconds, $6 most mails, $7 key, $8 seconds */
+    /* $1 id, $2 kind, $3 recipient, $4 message, $5 life in s, $6 most mails, $7 key, $8 life in s */
     static const struct bb_sql insert = {
         "WITH k AS (INSERT INTO mail_key (key, until) "
         "SELECT $7, now() + make_interval(secs => $8::bigint) WHERE $7::text IS NOT NULL "
@@ -227,8 +227,8 @@ static enum smtp_outcome smtp_send(struct smtp_call *call)
     if (!*call->detail)
         snprintf(call->detail, sizeof(call->detail), "%s", curl_easy_strerror(bad));
     /*
-     * Other commands (MAIL, AUTH) fail for all mails. libcurl names the command only in its
-     * message; after the whole message, only the response to it can have been an error.
+     * Other commands (MAIL, AUTH) fail for all mails. libcurl names the command only in its error
+     * text; after the whole mail, only the response to the mail can be an error.
      */
     bool mine = strncmp(call->detail, "RCPT failed", 11) == 0 ||
                 (call->length && call->sent == call->length);

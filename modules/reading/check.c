@@ -10,7 +10,7 @@
 /* Formats a number as people write it: whole numbers of up to 15 digits without an exponent. */
 #define FIGURE "%.15g"
 
-/* A reading that overlaps any earlier one overlaps the previous one: they are sorted by end. */
+/* Sorted by end: a reading that overlaps any earlier reading overlaps the previous one, too. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading *reading = rq->state;

@@ -15,8 +15,8 @@
 enum { HEADERS_MAX = 20, HEADERS_BYTES = 8192, HEADER_NAME_MAX = 128, SEPARATORS = 4 };
 
 /*
- * Headers that the sender or libcurl sets, and those that belong to a connection. A name that ends
- * with a hyphen is the beginning of names.
+ * Returns whether the sender or libcurl sets the header, or it belongs to a connection. In the
+ * list, a name that ends with a hyphen is the beginning of several names.
  */
 static bool option_header_is_reserved(const char *name)
 {
