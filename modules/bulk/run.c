@@ -136,7 +136,7 @@ static void run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batc
         " retry_at = NULL WHERE id = $1::uuid",
         BB_SQL_WRITE,
     };
-    /* $1 job, $2 and $3 rows. Finds their parts by the key, because a job has thousands of parts. */
+    /* $1 job, $2 and $3 rows. Finds their parts by the key: a job has thousands of parts. */
     static const struct bb_sql recount = {
         "UPDATE bulk_part p SET failed = (SELECT count(*) FROM bulk_finding f WHERE f.job = p.job"
         " AND f.number BETWEEN p.first_row AND p.last_row) WHERE p.job = $1::uuid"

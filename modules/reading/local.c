@@ -27,7 +27,7 @@ struct stored {
     size_t *places;             /* by the reading's place in the request */
 };
 
-/* A reading with its neighbors in the order of the request, and what the zone's clock shows. */
+/* A reading with its neighbors in the order of the request, and its times on the zone's clock. */
 struct placing {
     struct reading_submission *submission;
     struct stored *stored;
