@@ -113,7 +113,11 @@ struct device_documents {
 
 /* The form in which externalIds are compared: NFKC, case folded. It is indexed. */
 #define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
-#define DEVICE_HAS_KEY(text) "(" DEVICE_KEY("d.external_id") " = " DEVICE_KEY(text) ")"
+/* The key of a parameter. Most are ASCII, and need no call of a PL/pgSQL function. */
+#define DEVICE_KEY_OF(text)                                                                        \
+    "CASE WHEN octet_length(" text ") = char_length(" text ") THEN lower(" text " COLLATE \"C\")"  \
+    " ELSE " DEVICE_KEY(text) " END COLLATE \"default\""
+#define DEVICE_HAS_KEY(text) "(" DEVICE_KEY("d.external_id") " = " DEVICE_KEY_OF(text) ")"
 
 /* A document `f` as the API shows it. */
 #define DEVICE_DOCUMENT                                                                            \

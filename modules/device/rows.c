@@ -107,7 +107,7 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
         /* clang-format off */
         "SELECT k.key, EXISTS (SELECT FROM device d WHERE " DEVICE_KEY("d.external_id") " = k.key"
         " AND d.external_id IS NOT NULL AND d.organisation = $1::bigint) FROM (SELECT n, "
-        DEVICE_KEY("name") " AS key FROM unnest($2::text[]) WITH ORDINALITY AS e (name, n)"
+        DEVICE_KEY_OF("name") " AS key FROM unnest($2::text[]) WITH ORDINALITY AS e (name, n)"
         " OFFSET 0) k ORDER BY k.n", /* OFFSET 0: PostgreSQL computes each key once */
         /* clang-format on */
         0};

@@ -50,16 +50,16 @@ static const struct bb_field rows_columns[COLUMNS] = {
 
 /* ---- the devices that the rows of a call name ---- */
 
-/* Lists the keys. Rows of the same device are usually adjacent, so adjacent rows share a key. */
+/* Lists the keys, each once, unless the row has two keys. */
 static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                          size_t count)
 {
-    json_t *keys = bb_hold(rq, json_array());
-    const char *last = NULL;
+    json_t *keys = bb_hold(rq, json_array()), *places = bb_hold(rq, json_object());
 
     for (size_t i = 0; i < count; i++) {
         const char *cell = rows[i]->cells[DEVICE], *zone = rows[i]->cells[ZONE];
         const char *key = cell ? bb_trimmed(rq, cell) : "", *sent = rows[i]->name_as_sent;
+        json_int_t place = sent ? 0 : json_integer_value(json_object_get(places, key)); /* from 1 */
 
         if (!*key) {
             bb_bulk_problem(rq, rows[i], "externalId", "is required");
@@ -67,13 +67,15 @@ static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bul
         }
         if (sent)
             bb_push(rq, keys, json_string(bb_trimmed(rq, sent)));
-        if (sent || !last || strcmp(last, key) != 0)
+        if (!place) {
             bb_push(rq, keys, json_string(key));
-        last = key;
+            place = (json_int_t)json_array_size(keys);
+            bb_set(rq, places, key, json_integer(place));
+        }
         zone = zone ? bb_trimmed(rq, zone) : "";
         call->list[call->count++] = (struct one){.row = rows[i],
                                                  .zone = *zone ? zone : NULL,
-                                                 .key = json_array_size(keys) - 1,
+                                                 .key = (size_t)place - 1,
                                                  .two_keys = sent != NULL};
     }
     return keys;
