@@ -16,7 +16,7 @@ const struct sqlstate sqlstate_table[] = {
     {"BB409", SQLSTATE_RAISED | SQLSTATE_EXPECTED | SQLSTATE_CONFLICT, 0, NULL},
     {"BB", SQLSTATE_RAISED | SQLSTATE_EXPECTED, 0, NULL},
     {"08", PASSING | LATER, 0, NULL}, /* connection lost */
-    {"22021", 0, UNSTORABLE},         /* not in the encoding */
+    {"22021", 0, UNSTORABLE},         /* a text is not in the encoding */
     {"22P05", 0, UNSTORABLE},
     {"23505", SQLSTATE_EXPECTED | SQLSTATE_CONFLICT, 409, "Already exists"},
     {"25006", PASSING, 0, NULL},                          /* the server only reads: a standby */
@@ -35,7 +35,7 @@ const struct sqlstate sqlstate_table[] = {
     {"53", PASSING | LATER, 0, NULL},             /* disk, memory, connections */
     {"55006", PASSING | APART, 0, NULL},          /* object in use */
     {"55P03", PASSING | LATER | LOCKED, 0, NULL}, /* lock_timeout */
-    {"55P04", PASSING | APART, 0, NULL},          /* a value of an enum that is not committed */
+    {"55P04", PASSING | APART, 0, NULL},          /* an enum value that is not committed */
     {"55", PASSING, 0, NULL},                     /* object not ready */
     {"57014", PASSING | LATER, 0, NULL},          /* statement_timeout, or cancelled */
     {"57P", PASSING | LATER, 0, NULL},            /* shutdown, crash, startup */

@@ -357,7 +357,7 @@ const struct bb_field auth_session_fields[] = {
      .help = "Whether this request was sent in this session."},
 };
 
-static const int not_known[] = {401, 403, 0};  /* of a login */
+static const int not_known[] = {401, 403, 0};  /* errors of a login */
 static const int not_refreshed[] = {204, 401, 403, 0};
 static const int registered[] = {202, 409, 0}; /* 202: with register_silent */
 

@@ -193,7 +193,7 @@ struct bulk_sought {
 
 /* A stored part, with its first `most` rows after `after`. */
 struct bulk_part {
-    int64_t last; /* of these rows */
+    int64_t last; /* the last of these rows */
     size_t bytes;
     json_t *findings, *warnings; /* by the numbers of the rows */
     struct bulk_batch *batch;    /* NULL: there is no such part */

@@ -62,8 +62,8 @@ static const struct bb_sql chunk = {
 /*
  * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose stored readings differ from
  * the account, because readings came late or were voided. Computes the sums without a join, because
- * statistics older than the rows would make PostgreSQL compare each row with each. A reading that
- * begins in the cycle always counts.
+ * statistics older than the rows would make PostgreSQL compare all rows with each other. A reading
+ * that begins in the cycle always counts.
  */
 static const struct bb_sql measure = {
     "SELECT x.device, sum(x.wh)::bigint, sum(x.known)::bigint, "

@@ -22,7 +22,7 @@ struct list_order {
 
 /*
  * The length of a device as text. The length of the attributes is stored, so they need not be read;
- * nothing else can be long.
+ * no other field can be long.
  */
 #define BYTES                                                                                      \
     "octet_length(ROW(" DEVICE_FACTS ")::text) + d.attributes_bytes"                               \

@@ -32,7 +32,7 @@
 
 enum {
     STORE_SHA256 = 64, /* hexadecimal digits */
-    STORE_NAME = 102,  /* with '-', a uuid and a NUL */
+    STORE_NAME = 102,  /* a SHA-256, '-', a uuid and a NUL */
     STORE_AFTER = 1025,
     STORE_BATCH = 500,
     STORE_WHY = 200,
