@@ -151,6 +151,12 @@ double chat_listeners(void *state, size_t value);
 struct chat_hub *chat_hub_new(struct bb_host *host);
 void chat_hub_free(struct chat_hub *hub);
 
+/* Channel that notifies all hosts that somebody is typing; the payload is made by post.c. */
+#define CHAT_TYPING_CHANNEL "busbar_chat_typing"
+void chat_typing_heard(void *state, const char *payload);
+/* Returns whether the account may notify of the conversation now, and takes that as done. */
+bool chat_typing_is_due(struct bb_request *rq, int64_t conversation);
+
 /* unread.c: the job that adds up unread counts. */
 void chat_add_up(struct bb_request *rq);
 
@@ -162,7 +168,7 @@ void chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, in
 
 /* The routes, each in the file of its name. post.c has those that change a conversation. */
 bb_handler chat_list, chat_seen, chat_search, chat_find, chat_start, chat_post, chat_chain,
-    chat_unread_count, chat_unread_devices, chat_read, chat_share, chat_close_conversation,
-    chat_reopen, chat_stream;
+    chat_unread_count, chat_unread_devices, chat_typing, chat_read, chat_share,
+    chat_close_conversation, chat_reopen, chat_stream;
 
 #endif

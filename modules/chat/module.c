@@ -126,6 +126,10 @@ static const struct bb_field start_body[] = {
 static const struct bb_field post_body[] = {
     POSTED("The inverter is online again."),
 };
+static const struct bb_field typing_body[] = {
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
+     .help = "E-mail of the person, as for a message.", .example = "operator@example.com"},
+};
 static const struct bb_field read_body[] = {
     {.name = "email", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .help = "E-mail of the participant who has read the messages.",
@@ -256,6 +260,11 @@ static const struct bb_route routes[] = {
      .handler = chat_post, .flags = BB_CREATES, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(post_body), .body_max = 8388608, .success = 201,
      .reply = BB_TABLE(chained_message), .help = "Post a message to a conversation."},
+    {.method = "POST", .path = "/api/chat/conversations/:id/typing", .roles = BB_ANY_ROLE,
+     .handler = chat_typing, .segments = BB_TABLE(id_segment), .body = BB_TABLE(typing_body),
+     .success = 204,
+     .help = "Show other people that somebody is typing: their live streams get the event `typing`. "
+             "Send it at most every 4 seconds."},
     {.method = "PATCH", .path = "/api/chat/conversations/:id/read", .roles = BB_ANY_ROLE,
      .handler = chat_read, .segments = BB_TABLE(id_segment), .body = BB_TABLE(read_body),
      .reply = BB_TABLE(success_reply),
@@ -290,9 +299,9 @@ static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/chat/stream", .roles = BB_ANY_ROLE, .handler = chat_stream,
      .reply_type = "text/event-stream",
      .help = "Receive the events of your conversations live (Server-Sent Events). Events have the "
-             "same names and data as in webhooks. Reconnect with `Last-Event-ID` to get the events "
-             "that you missed. The event `reset` means that the missed events are not available "
-             "any more: read the chains again."},
+             "same names and data as in webhooks; `typing` says who is typing. Reconnect with "
+             "`Last-Event-ID` to get the events that you missed. The event `reset` means that the "
+             "missed events are not available any more: read the chains again."},
 };
 
 static const struct bb_field created_conversation[] = {
@@ -339,7 +348,10 @@ static const struct bb_metric metrics[] = {
 static const struct bb_need needs[] = {{"accounts", 1}};
 static const struct bb_need wants[] = {{"devices", 1}, {BB_DOCUMENTS "*", 1}};
 
-static const struct bb_channel channels[] = {{.name = CHAT_CHANNEL, .heard = chat_heard}};
+static const struct bb_channel channels[] = {
+    {.name = CHAT_CHANNEL, .heard = chat_heard},
+    {.name = CHAT_TYPING_CHANNEL, .heard = chat_typing_heard},
+};
 
 static const struct bb_job jobs[] = {
     {.name = "unread", .every_s = 2, .flags = BB_ONCE, .run = chat_add_up},

@@ -1,7 +1,9 @@
-/* The routes that change a conversation: they post, mark as read, share, close and reopen. */
+/* The routes that change a conversation, and the route that reports typing. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "modules/chat/chat.h"
+#include "modules/chat/page.h"
 
 /*
  * Looks up the conversation. The e-mail of the field must take part in it, and the caller must be
@@ -113,6 +115,34 @@ int chat_post(struct bb_request *rq)
                        json_pack("{s:s, s:s, s:O, s:n, s:s}", "uuid", message.uuid, "username",
                                  message.username, "chatEntry", message.entry_json, "nextEntryUuid",
                                  "createdAt", message.created_at));
+}
+
+/*
+ * ---- POST /api/chat/conversations/:id/typing ----
+ *
+ * The payload of the notification is the topics, each on a line, an empty line, and the event
+ * without an id, so that the hosts need not read the conversation.
+ */
+
+int chat_typing(struct bb_request *rq)
+{
+    const struct chat_facts *facts = post_find(rq, "username", true);
+    const char *username = bb_text(rq, "username"), *text = CHAT_TOPIC_ALL "\n";
+    const char *emails[] = {facts->withheld1 ? username : facts->participant1,
+                            facts->withheld2 ? username : facts->participant2};
+
+    if (!chat_typing_is_due(rq, facts->id))
+        return bb_reply(rq, 204, NULL);
+    if (facts->organization)
+        text = bb_format(rq, "%s" CHAT_TOPIC_ORGANIZATION "\n", text, facts->organization);
+    for (size_t i = 0; i < 2; i++)
+        if (strcmp(emails[i], username) != 0)
+            text = bb_format(rq, "%s" CHAT_TOPIC_EMAIL "\n", text, emails[i]);
+    const json_t *data = bb_hold(
+        rq, json_pack("{s:I, s:s}", "conversationId", (json_int_t)facts->id, "username", username));
+
+    text = bb_format(rq, "%s\nevent: typing\ndata: %s\n\n", text, bb_json(rq, data, NULL));
+    return bb_notify(rq, NULL, CHAT_TYPING_CHANNEL, text) ? bb_failed(rq) : bb_reply(rq, 204, NULL);
 }
 
 /*

@@ -24,6 +24,7 @@
 #include "modules/chat/chat.h"
 #include "modules/chat/cursor.h"
 #include "modules/chat/page.h"
+#include "modules/common/hash.h"
 
 #define RETRY "retry: 1000\n\n"
 
@@ -39,7 +40,9 @@ enum {
     READS = 8,                    /* pages read for lagging listeners in each run */
     PAGE_BYTES = 2 * 1024 * 1024, /* text of a page */
     REPLAY_XIDS = 1000000,        /* clients with an older position start over, */
-    REPLAY_EVENTS = 131072        /* and clients that need more events than this */
+    REPLAY_EVENTS = 131072,       /* and clients that need more events than this */
+    TYPING_MS = 3000,             /* between notifications of an account and a conversation */
+    TYPING_KEPT = 1024            /* latest notifications that are kept, by a hash */
 };
 
 /* An account with at least one listener on this host. */
@@ -77,6 +80,10 @@ struct chat_hub {
     struct chat_page *page;    /* the last page; its end is the hub's position; or NULL */
     size_t published;          /* events of `page` */
     int64_t ids_ms;            /* time of the last id without an event */
+    struct {
+        uint64_t hash; /* of the account and the conversation */
+        int64_t at_ms;
+    } typing[TYPING_KEPT];
 };
 
 /* ---- accounts ---- */
@@ -464,6 +471,42 @@ static void hub_ran(void *arg, bool whole)
     pthread_mutex_unlock(&hub->lock);
     if (runs)
         hub_start(hub);
+}
+
+/* ---- who is typing ---- */
+
+bool chat_typing_is_due(struct bb_request *rq, int64_t conversation)
+{
+    struct chat_hub *hub = ((const struct chat *)rq->state)->hub;
+    int64_t key[] = {rq->principal->account, conversation}, now_ms = bb_now_ms(hub->host);
+    uint64_t hash = hash_bytes(HASH_SEED, key, sizeof(key));
+    size_t at = hash % TYPING_KEPT;
+
+    BB_LOCKED(&hub->lock);
+    if (hub->typing[at].hash == hash && now_ms < hub->typing[at].at_ms + TYPING_MS)
+        return false;
+    hub->typing[at].hash = hash;
+    hub->typing[at].at_ms = now_ms;
+    return true;
+}
+
+void chat_typing_heard(void *state, const char *payload)
+{
+    struct chat_hub *hub = ((struct chat *)state)->hub;
+    char *text = payload ? strdup(payload) : NULL, *at = text;
+    const char *topics[CHAT_TOPICS];
+    size_t count = 0;
+
+    while (at && *at != '\n' && count < CHAT_TOPICS)
+        topics[count++] = strsep(&at, "\n");
+    struct bb_chunk *chunk = at && *at == '\n' ? chat_chunk(hub->host, at + 1) : NULL;
+
+    pthread_mutex_lock(&hub->lock);
+    if (chunk && hub->page) /* there are streams, and a full one begins to lag at this page */
+        bb_stream_publish_to(hub->host, topics, count, chunk);
+    pthread_mutex_unlock(&hub->lock);
+    bb_chunk_release(hub->host, chunk);
+    free(text);
 }
 
 /* ---- the route ---- */

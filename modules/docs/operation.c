@@ -243,6 +243,9 @@ static json_t *responses_success(struct docs_maker *maker, const struct bb_route
 {
     const char *type = route->reply_type;
     json_t *headers = responses_headers();
+
+    if (route->success == 204)
+        return json_pack("{s:s, s:o}", "description", "Success.", "headers", headers);
     json_t *schema = type && !route->reply.count ? json_pack("{s:s}", "type", "string")
                                                  : responses_schema(maker, route);
     /* Private content that is neither JSON nor read only by programs is sent as a file. */

@@ -183,6 +183,28 @@ scene('chat: a message that was posted elsewhere arrives with the stream', async
   assert.deepEqual(reads, [], 'the messages came with the stream')
 })
 
+scene('chat: others see who is typing, until the message arrives', async ({ open }) => {
+  const zoe = await member('Zoe')
+  await login(admin)
+  const { conversation } = await converse(zoe, admin, 'Who types?', 'Wind 2')
+  const [hers, his] = [await open(), await open({ locale: 'de-DE' })]
+  const requests = []
+
+  hers.on('request', (one) => { if (one.url().endsWith('/typing')) requests.push(one.url()) })
+  await enter(hers, zoe, `#/chat/${conversation.id}`)
+  await enter(his, admin, `#/chat/${conversation.id}`)
+  await his.getByText('Live', { exact: true }).waitFor()
+  const end = await his.locator('.compose').boundingBox()
+  await hers.getByLabel('Write a message').pressSequentially('I do.')
+  await his.getByRole('status').filter({ hasText: /Zoe.* schreibt …|zoe.* schreibt …/ }).waitFor()
+  assert.deepEqual(await his.locator('.compose').boundingBox(), end)
+  assert.equal(requests.length, 1)
+  await look(his, 'chat-typing')
+  await send(hers)
+  await chain(his).getByText('I do.').waitFor()
+  await his.getByText('schreibt …').waitFor({ state: 'detached' })
+})
+
 scene('chat: a conversation is started from the page, about a device', async ({ page }) => {
   const ivo = await member('Ivo')
 

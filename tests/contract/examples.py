@@ -257,6 +257,7 @@ def chat(story):
     tell("GET /api/chat/chain/{headUuid}", "operator", headUuid=started["headUuid"])
     tell("GET /api/chat/unread-count/{email}", "operator")
     tell("GET /api/chat/unread-devices/{email}", "operator")
+    tell("POST /api/chat/conversations/{id}/typing", "operator", id=started["id"])
     tell("PATCH /api/chat/conversations/{id}/read", "operator", id=started["id"])
     tell("POST /api/chat/conversations/{id}/share", "operator", id=started["id"])
     tell("POST /api/chat/conversations/{id}/close", "operator", id=started["id"])

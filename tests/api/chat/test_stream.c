@@ -69,4 +69,65 @@ TEST(a_stream_has_only_conversations_visible_to_its_caller)
     sse_close(nothing);
 }
 
+static struct answer *type(const struct host *on, const struct person *who, const struct talk *talk,
+                           const char *username)
+{
+    return http(on, "POST", text("/api/chat/conversations/%jd/typing", (intmax_t)talk->id),
+                who->token, json_pack("{ss}", "username", username));
+}
+
+static void expect_typing(struct sse *sse, const struct talk *talk, const char *username)
+{
+    struct sse_event *event = sse_next(sse, SOON_MS);
+
+    ck_assert(event && event->name && !event->id);
+    ck_assert_str_eq(event->name, "typing");
+    ck_assert_str_eq(event->data, text("{\"conversationId\":%jd,\"username\":\"%s\"}",
+                                       (intmax_t)talk->id, username));
+}
+
+TEST(typing_reaches_the_streams_of_others_on_both_hosts_and_is_rare)
+{
+    struct person *user = person_with_role(live.host, live.admin, "typing-user", "User");
+    struct person *stranger = person_with_role(live.host, live.admin, "typing-stranger", "User");
+    struct sse *own = live_listen(live.other, user, NULL),
+               *nothing = live_listen(live.host, stranger, NULL);
+    struct talk talk =
+        talk_start(live.host, live.platform, "typing@shop.example", user->email, NULL);
+    struct sse *admin = live_listen(live.other, live.admin, NULL),
+               *organization = live_listen(live.host, live.platform, NULL);
+
+    ck_assert_ptr_nonnull(sse_next(own, SOON_MS));
+    live_post(&live, live.host, &talk, "typing@shop.example", "all streams are up to date");
+    live_expect(own, "all streams are up to date");
+    live_expect(admin, "all streams are up to date");
+    live_expect(organization, "all streams are up to date");
+    const char *last = own->last_id;
+
+    int64_t until = now_ms() + 2900;
+
+    ck_status(type(live.host, live.platform, &talk, "typing@shop.example"), 204);
+    expect_typing(own, &talk, "typing@shop.example");
+    ck_status(type(live.host, live.platform, &talk, "typing@shop.example"), 204);
+    if (now_ms() > until) /* this machine took so long that a second event is right */
+        return;
+    ck_status(type(live.host, user, &talk, user->email), 204);
+    expect_typing(admin, &talk, "typing@shop.example");
+    expect_typing(admin, &talk, user->email);
+    expect_typing(organization, &talk, "typing@shop.example");
+    expect_typing(organization, &talk, user->email);
+    live_silence(own);
+    live_silence(nothing);
+    ck_assert_str_eq(own->last_id, last);
+    ck_status(type(live.host, stranger, &talk, stranger->email), 404);
+    ck_status(type(live.host, user, &talk, "typing@shop.example"), 403);
+    ck_status(type(live.other, live.admin, &talk, live.admin->email), 204);
+    expect_typing(own, &talk, live.admin->email);
+    ck_assert_uint_eq(talk_length(live.host, live.admin, &talk), 2);
+    sse_close(own);
+    sse_close(admin);
+    sse_close(organization);
+    sse_close(nothing);
+}
+
 LIVE_SUITE(stream)

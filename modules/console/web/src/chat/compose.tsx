@@ -2,6 +2,7 @@
 import { SendHorizontal } from 'lucide-react'
 import { useRef, type KeyboardEvent } from 'react'
 
+import { send as request } from '../api/client'
 import { preferences } from '../preferences'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
@@ -9,6 +10,7 @@ import { Button, problemOf } from '../ui/ui'
 import { drafts, send, useDraft } from './drafts'
 
 const ROWS = 12
+const TYPING_MS = 4000 // between two requests that say so
 
 const touch = matchMedia('(hover: none) and (pointer: coarse)') // its keyboard has no Shift+Enter
 
@@ -22,6 +24,13 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
     if (text.trim()) void send(id, me.email, text, after)
   }
   const byEnter = !touch.matches && preferences.enter !== 'line'
+  const typedAt = useRef(-Infinity)
+  const write = (text: string) => {
+    drafts.write(id, text)
+    if (!text || performance.now() < typedAt.current + TYPING_MS) return
+    typedAt.current = performance.now()
+    request('POST', `/api/chat/conversations/${id}/typing`, { username: me.email }).catch(() => {})
+  }
   const keyed = (event: KeyboardEvent) => {
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
     if (!byEnter && !event.ctrlKey && !event.metaKey) return
@@ -51,7 +60,7 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
         rows={Math.min(ROWS, Math.max(2, text.split('\n').length))}
         placeholder={t('chat.write')}
         value={text}
-        onChange={(e) => drafts.write(id, e.target.value)}
+        onChange={(e) => write(e.target.value)}
         onKeyDown={keyed}
         aria-describedby='keys'
       />

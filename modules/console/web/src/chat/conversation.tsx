@@ -16,10 +16,11 @@ import { Badge, Button, Confirm, Failed, Loading, problemOf } from '../ui/ui'
 import { useChain } from './chain'
 import { Compose } from './compose'
 import { onSent, usePending, type Sending } from './drafts'
-import { readAgain, useLive, type Arrival } from './live'
+import { readAgain, useLive, type Arrival, type Typing } from './live'
 import { Messages } from './messages'
 
 const AGAIN_MS = 5000
+const TYPING_MS = 6000
 
 export const othersOf = (conversation: Pick<Data, 'participant1' | 'participant2'>, email: string) =>
   conversation.participant1 === email
@@ -122,6 +123,21 @@ async function markRead (id: number, email: string, signal: AbortSignal): Promis
   return false
 }
 
+/* The people who are typing: each for TYPING_MS, or until `stop` because of a message of this person. */
+function useTyping (conversation: number, own: string) {
+  const [people, setPeople] = useState<string[]>([])
+  const timers = useRef(new Map<string, number>())
+  const stop = useCallback((email: string) => setPeople((all) => all.filter((one) => one !== email)), [])
+  const start = useCallback(({ conversationId, username }: Typing) => {
+    if (conversationId !== conversation || username === own) return
+    clearTimeout(timers.current.get(username))
+    timers.current.set(username, window.setTimeout(() => stop(username), TYPING_MS))
+    setPeople((all) => all.includes(username) ? all : [...all, username])
+  }, [conversation, own, stop])
+
+  return { people, start, stop }
+}
+
 /* Shows the conversation to accounts of its participants that were approved after it began. */
 function Share ({ conversation }: { conversation: Data }) {
   const [asking, ask] = useState(false)
@@ -176,13 +192,16 @@ export function Conversation ({ conversation, place, back }: {
   const { entries, first, begun, error, loading, add, read, readEarlier, findPlace } = useChain(conversation.headUuid, place)
   const { id, participant1, participant2, name1, name2 } = conversation
   const mine = participant1 === me.email || participant2 === me.email
+  const typing = useTyping(id, me.email)
   const heard = useCallback(
     (arrival: Arrival) => {
-      if (arrival.conversationId === id) add(arrival.message)
+      if (arrival.conversationId !== id) return
+      add(arrival.message)
+      typing.stop(arrival.message.username)
     },
-    [id, add]
+    [id, add, typing.stop]
   )
-  const live = useLive(heard)
+  const live = useLive(heard, typing.start)
   const last = entries[entries.length - 1]
   const opened = useRef(false)
   const pending = usePending(id)
@@ -283,6 +302,9 @@ export function Conversation ({ conversation, place, back }: {
           unread={mine ? markUnread : undefined}
         />
       )}
+      <p className='typing' role='status'>
+        {typing.people.map((one) => <span key={one}>{t('chat.typing', { who: authorOf(one) })} </span>)}
+      </p>
       {writes ? <Compose key={id} id={id} after={last?.uuid} /> : <p className='readonly'>{t('chat.readOnly')}</p>}
     </section>
   )

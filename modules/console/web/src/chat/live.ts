@@ -14,13 +14,14 @@ import { t } from '../texts/texts'
 import { mentionOf } from './text'
 
 export type Arrival = { conversationId: number; message: Entry }
+export type Typing = { conversationId: number; username: string }
 
 const TONES = [660, 880] // Hz
 const TONE_S = .12
 const SOUND_MS = 1000 // at least, between two sounds
 const BLOCKED_MS = 500 // an allowed sound starts earlier
 
-interface Listener { heard: (arrival: Arrival) => unknown, changed: (open: boolean) => void }
+interface Listener { heard: (arrival: Arrival) => unknown, changed: (open: boolean) => void, typing?: (who: Typing) => unknown }
 
 /* Other tabs of the browser. A message says that this tab has changed conversations, but added no message. */
 export const tabs: Pick<BroadcastChannel, 'onmessage' | 'postMessage'> = (() => {
@@ -45,6 +46,7 @@ function begin (client: QueryClient) {
   const own = new AbortController()
   const hear = ({ event, data }: { event?: string; data: string }) => {
     if (own.signal.aborted) return
+    if (event === 'typing') return [...listeners].forEach(({ typing }) => typing?.(JSON.parse(data) as Typing))
     if (event === 'message.new') for (const { heard } of [...listeners]) heard(JSON.parse(data) as Arrival)
     void client.invalidateQueries({ queryKey: ['conversations'] })
   }
@@ -80,12 +82,12 @@ function join (client: QueryClient, listener: Listener): () => void {
   }
 }
 
-/* Calls `heard` with each new message. Returns true while the stream is open. */
-export function useLive (heard: (arrival: Arrival) => unknown): boolean {
+/* Calls `heard` with each new message, and `typing` if somebody types. Returns true while the stream is open. */
+export function useLive (heard: (arrival: Arrival) => unknown, typing?: (who: Typing) => unknown): boolean {
   const client = useQueryClient()
   const [open, setOpen] = useState(false)
 
-  useEffect(() => join(client, { heard, changed: setOpen }), [client, heard])
+  useEffect(() => join(client, { heard, changed: setOpen, typing }), [client, heard, typing])
   return open
 }
 

@@ -56,7 +56,7 @@ export const en = {
   'chat.send': 'Send', 'chat.sending': 'Sending…', 'chat.notSent': 'Not sent: {problem} Your text is still there.',
   'chat.messages': 'Messages', 'chat.sent': 'Sent', 'chat.read': 'Read',
   'chat.earlier': 'Show earlier messages', 'chat.live': 'Live', 'chat.notLive': 'Reconnecting…', 'chat.unread': 'unread', 'chat.back': 'All conversations',
-  'chat.you': 'You', 'chat.fresh': '{n} new {n|message|messages}', 'chat.news': 'New messages', 'chat.markUnread': 'Mark unread from here', 'chat.markUnreadOf': 'Mark unread from here: {author}, {time}', 'chat.newest': 'Newest message', 'chat.keys': 'Enter sends, Shift+Enter starts a new line.', 'chat.keysLine': 'Enter starts a new line, Ctrl+Enter sends.',
+  'chat.typing': '{who} is typing …', 'chat.you': 'You', 'chat.fresh': '{n} new {n|message|messages}', 'chat.news': 'New messages', 'chat.markUnread': 'Mark unread from here', 'chat.markUnreadOf': 'Mark unread from here: {author}, {time}', 'chat.newest': 'Newest message', 'chat.keys': 'Enter sends, Shift+Enter starts a new line.', 'chat.keysLine': 'Enter starts a new line, Ctrl+Enter sends.',
   'chat.which': 'Which conversations', 'chat.mine': 'Mine', 'chat.everyone': 'All', 'chat.organization': 'Organization', 'chat.youSaid': 'You: {text}',
   'chat.readOnly': 'You do not take part in this conversation, so you can only read it.', 'chat.share': 'Share', 'chat.close': 'Close conversation', 'chat.reopen': 'Reopen',
   'chat.isClosed': 'The conversation is closed. The next message reopens it.', 'chat.isOpen': 'The conversation is open again.', 'chat.state': 'State', 'chat.anyState': 'Open and closed', 'chat.open': 'Open', 'chat.closed': 'Closed',
