@@ -43,7 +43,7 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "DELETE FROM auth_link_request WHERE id = (SELECT id FROM auth_link_request ORDER BY id "
         "LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING purpose, email, language",
         0};
-    /* $1 hash, $2 e-mail, $3 purpose, $4 seconds, $5 most links */
+    /* $1 hash, $2 e-mail, $3 purpose, $4 seconds, $5 maximum of links */
     static const struct bb_sql make = {
         "WITH a AS (SELECT a.id, a.email, concat_ws(' ', nullif(a.first_name, ''), "
         "nullif(a.last_name, '')) AS name, o.name AS organisation "

@@ -143,7 +143,7 @@ static const char *const types[] = {"Developer", "Buyer", "ApiUser", NULL};
 #define NEW_PASSWORD(field, shown)                                                                 \
     {.name = (field), .type = BB_TEXT, .flags = BB_REQUIRED | BB_SECRET, .min = 8, .max = 256,     \
      .help = "The new password, 8 to 256 characters.", .example = (shown)}
-/* Accepts any text, because a username of any form that is not known must get a 401. */
+/* Accepts any text, because an unknown username of any form must get a 401. */
 #define USERNAME(bits, shown)                                                                      \
     {.name = "username", .type = BB_TEXT, .flags = BB_VERBATIM | (bits), .alias = "email",         \
      .help = "The account's e-mail. `email` is accepted as the name of this field, too.",          \

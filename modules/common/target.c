@@ -237,7 +237,7 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
         return TARGET_HOST;
     if (!known && target_is_localhost(host))
         known = true; /* allowed if ::1 or 127.0.0.1 is */
-    /* The address of a name is checked only when connecting, so one open network suffices. */
+    /* The address of a name is checked only when connecting, so any open network suffices here. */
     if (known ? target_is_address_open(rules, &address, port)
               : target_is_port_open(rules, port) || rules->open_count)
         return NULL;
