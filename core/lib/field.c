@@ -811,7 +811,7 @@ static const char *field_int_text(const struct bb_field *field, const char *text
     /* Reduces a `limit` beyond the maximum, such as "limit=5000", to the maximum. */
     if (whole && problems->warnings && !strcmp(field->name, "limit") && field->max > field->min &&
         number > field->max) {
-        snprintf(what, sizeof what, "is at most %" PRId64 "; this value was used", field->max);
+        snprintf(what, sizeof what, "exceeds the maximum %" PRId64 ", which was used", field->max);
         place_warn(place, problems, what);
         errno = 0;
         number = field->max;

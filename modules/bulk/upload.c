@@ -396,7 +396,7 @@ int bulk_upload(struct bb_request *rq)
                           "is required: a part of multipart/form-data with the name of a file");
     if (!bulk_is_csv(file->name))
         return bb_invalid(rq, file->part,
-                          "must be a .csv file, its name up to 255 characters long");
+                          "must be a .csv file with a name of up to 255 characters");
     source.path = file->path;
     source.name = file->name;
     return bulk_take(rq, &source, bb_alloc(rq, sizeof(struct bulk_job)));

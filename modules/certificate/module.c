@@ -50,14 +50,14 @@ static const struct bb_field email_item[] = {{.name = "item", .type = BB_EMAIL}}
 #define SETTINGS struct certificate_settings
 static const struct bb_field settings[] = {
     SETTING_INT(threshold, 0, 1, 1000000000, "1000",
-        "Minimum energy in Wh for which a certificate is issued, of a History reading or of a "
-        "cycle of a group."),
+        "Minimum energy in Wh of a History reading, or of a cycle of a group, for which a "
+        "certificate is issued."),
     SETTING_CHOICE(issuer, issuer, "internal",
         "internal: certificates succeed at once. external: an external issuer sets their status."),
     {.name = "issuers", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(email_item),
      .bind = BB_BIND(struct certificate_settings, issuers),
-     .help = "Accounts that may set the status, in addition to "
+     .help = "Accounts that may set the status of certificates, in addition to "
              "Admins.", .example = "[registry@example.org]"},
     SETTING_INT(exports_per_account, 0, 1, 1000, "4",
         "Maximum number of exports of the log in progress for an account on each host. Further "

@@ -283,10 +283,10 @@ static const struct bb_pool pools[] = {{.name = POOL, .threads = 1, .queue = 1}}
 static const char *const outcomes[] = {"published", "failed", NULL};
 static const struct bb_metric metrics[] = {
     {.name = "events_total", .kind = BB_COUNTER, .label = "outcome", .values = outcomes,
-     .help = "Events by outcome. failed: each attempt; the event is published again."},
+     .help = "Events by outcome. failed: each failed attempt; the event is published again."},
     {.name = "lag_seconds", .kind = BB_GAUGE, .read = nats_late,
-     .help = "Age of the first event that could not be published, when this host last tried; 0: its last run "
-             "published everything."},
+     .help = "Age of the event that this host could not publish in its last run; 0: it published all "
+             "events."},
 };
 
 BB_EXPORT const struct bb_module busbar_module = {

@@ -78,8 +78,8 @@ TEST(long_file_names_are_cut)
     drop(bulk_id(made));
     memcpy(name + 251, "nnnn.csv", 9);
     made = ck_status(bulk_send(host, m, "type=Things", name, BYTES(HEAD "a,1\n")), 400);
-    expect_json(made->json, "{'errors':[{'problem':'must be a .csv file, its name up to 255 "
-                            "characters long*'}]}");
+    expect_json(made->json, "{'errors':[{'problem':'must be a .csv file with a name of up to 255 "
+                            "characters*'}]}");
     nothing_is_left();
 }
 

@@ -544,7 +544,7 @@ TEST(a_limit_above_its_maximum_is_clamped)
     text_passes("limit", "11", "10");
     text_passes("limit", "99999999999999999999", "10");
     ck_assert_uint_eq(json_array_size(warnings), 1);
-    warned(0, "limit: is at most 10; this value was used");
+    warned(0, "limit: exceeds the maximum 10, which was used");
     text_fails("limit", "0");
     text_fails("limit", "-99999999999999999999");
     text_fails("limit", "1e9");

@@ -113,7 +113,7 @@ TEST(the_last_of_repeated_parameters_counts)
 
 TEST(a_limit_is_clamped_and_an_empty_value_counts_as_absent)
 {
-    warns("limit=5000&email=a@b.cd", "limit: is at most 100; this value was used");
+    warns("limit=5000&email=a@b.cd", "limit: exceeds the maximum 100, which was used");
     ck_assert_str_eq(query_get(&values, "limit"), "100");
     warns("limit=&email=+a@b.cd+", "limit: is empty, and counts as absent");
     ck_assert_ptr_null(query_get(&values, "limit"));

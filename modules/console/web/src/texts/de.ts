@@ -270,7 +270,7 @@ export const de: Record<Key, string> = {
   'problem.array_in_array': 'darf keine Liste in einer Liste sein', 'problem.too_deep': 'darf höchstens {limit} {limit|Mal|Mal} verschachtelt sein',
   'problem.too_many_conditions': 'darf höchstens {limit} {limit|Bedingung|Bedingungen} haben', 'problem.too_many_patterns': 'darf höchstens {limit} {limit|Text|Texte} haben, nach denen gesucht wird',
   'problem.empty_ignored': 'ist leer und gilt als nicht angegeben', 'problem.alias_ignored': 'wird nicht beachtet, weil auch {field} angegeben ist',
-  'problem.limit_reduced': 'ist höchstens {limit}; dieser Wert wurde verwendet', 'problem.given_twice': 'ist doppelt angegeben; der letzte Wert wurde verwendet',
+  'problem.limit_reduced': 'überschreitet das Maximum {limit}, das verwendet wurde', 'problem.given_twice': 'ist doppelt angegeben; der letzte Wert wurde verwendet',
   'problem.part_ignored': 'gehört nicht zu dieser Anfrage und wurde nicht beachtet',
   'problem.organization_ignored': '{asked} wird nicht beachtet: Sie handeln in der Organisation {organization}', 'problem.only_organization': 'wird nicht beachtet: Sie haben nur eine Organisation',
   'problem.large_capacity': 'ist in kW, und dieser Wert ist groß; haben Sie Watt angegeben?', 'problem.unusual_fuel': 'ist nicht ES mit drei Ziffern',

@@ -268,7 +268,7 @@ export const en = {
   'problem.array_in_array': 'must not be a list in a list', 'problem.too_deep': 'must be nested at most {limit} {limit|time|times}',
   'problem.too_many_conditions': 'must have at most {limit} {limit|condition|conditions}', 'problem.too_many_patterns': 'must have at most {limit} {limit|text|texts} to search for',
   'problem.empty_ignored': 'is empty, and counts as not given', 'problem.alias_ignored': 'is ignored, because {field} was sent, too',
-  'problem.limit_reduced': 'is at most {limit}; this value was used', 'problem.given_twice': 'is given twice; the last value was used',
+  'problem.limit_reduced': 'exceeds the maximum {limit}, which was used', 'problem.given_twice': 'is given twice; the last value was used',
   'problem.part_ignored': 'is not a part of this request, and was ignored',
   'problem.organization_ignored': '{asked} is ignored: you act in organization {organization}', 'problem.only_organization': 'is ignored: you have only one organization',
   'problem.large_capacity': 'is in kW, and this value is large; did you enter watts?', 'problem.unusual_fuel': 'is not ES and three digits',
