@@ -404,6 +404,10 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
     }
     int count = epoll_wait(client->epoll, events, EVENTS, (int)wait_ms);
 
+    if (client->options.goes_on && !LIST_EMPTY(&client->flying) &&
+        !client->options.goes_on(client->options.arg))
+        http_client_end(client);
+
     for (int i = 0; i < count; i++) {
         unsigned what = events[i].events;
 

@@ -34,6 +34,10 @@ struct http_client_options {
     int64_t idle_s;     /* how long an unused connection is kept */
     size_t connections; /* idle connections kept, in total */
     bool http2;         /* if a server offers it over TLS */
+    /* Called after each wait, before a socket is used; false ends all requests in flight as late,
+     * and closes all connections. NULL: not called. */
+    bool (*goes_on)(const void *arg);
+    const void *arg;
 };
 
 enum http_outcome {

@@ -42,9 +42,14 @@ struct attempt {
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
+static bool attempts_go_on(const void *sender)
+{
+    return lease_clock_ms() < ((const struct sender *)sender)->lease_until;
+}
+
 bool attempt_is_allowed(const struct sender *sender)
 {
-    return sender->me && lease_clock_ms() < sender->lease_until;
+    return sender->me && attempts_go_on(sender);
 }
 
 static bool attempt_may_send(struct http_request *http)
@@ -91,9 +96,18 @@ static curl_socket_t attempt_open_socket(void *arg, curlsocktype purpose,
     return fd;
 }
 
-static int attempt_close_socket(void *receiver, curl_socket_t fd)
+/*
+ * After the end of the lease, another host may make the delivery and later ones. So the kernel must
+ * drop what it has not sent yet. Otherwise it would send it when the network works again.
+ */
+static int attempt_close_socket(void *arg, curl_socket_t fd)
 {
-    ((struct receiver *)receiver)->open--;
+    static const struct linger reset = {.l_onoff = 1};
+    struct receiver *receiver = arg;
+
+    receiver->open--;
+    if (!attempts_go_on(receiver->sender))
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
     return close(fd);
 }
 
@@ -240,6 +254,8 @@ static struct attempt *attempt_new(struct sender *sender, struct delivery *deliv
     attempt->receiver = receivers_take(&sender->receivers, parts->url, http_clock_ms());
     attempt->waiting = attempt->receiver != NULL;
     attempt->sessions = attempt->receiver ? attempt->receiver->sessions : NULL;
+    if (attempt->receiver)
+        attempt->receiver->sender = sender;
     if (attempt->sessions && !attempt_sign(attempt) &&
         !http_request_prepare(sender->client, &attempt->http)) {
         easy = attempt->http.easy;
@@ -268,7 +284,9 @@ int attempts_init(struct sender *sender)
                                                       .authorities = "",
                                                       .idle_s = settings->connection_idle,
                                                       .connections = (size_t)settings->connections,
-                                                      .http2 = settings->http2});
+                                                      .http2 = settings->http2,
+                                                      .goes_on = attempts_go_on,
+                                                      .arg = sender});
     sender->receivers.most = (size_t)settings->connections;
     TAILQ_INIT(&sender->receivers.by_use);
     return sender->client ? 0 : -1;
@@ -537,14 +555,19 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
     record_add(sender, delivery);
 }
 
+/*
+ * An attempt without a response after the end of the lease has an unknown outcome. It does not
+ * count, and is repeated by the next owner, or by this host when it has its lease again.
+ */
 static void attempt_done(struct http_request *http)
 {
     struct attempt *attempt = http->arg;
     struct sender *sender = attempt->sender;
     struct delivery *delivery = attempt->delivery;
+    bool unknown = http->outcome != HTTP_ANSWERED && !attempts_go_on(sender);
 
     sender->now_ms = bb_now_ms(sender->host);
-    if (attempt->unsent && !sender->ended_attempts) {
+    if ((attempt->unsent || unknown) && !sender->ended_attempts) {
         delivery->tries--;
         attempt_put_off(sender, delivery);
     } else if (!sender->ended_attempts) {

@@ -4,7 +4,8 @@
  * webhook_tend() renews the lease every two seconds. If it was not renewed for eight seconds, by
  * the clock of the database, any other host deletes the row, and the shards have no owner. This
  * host starts no attempt and sends no request later than six seconds after its last heartbeat
- * began, by CLOCK_BOOTTIME, which also counts while the machine is suspended. A host that was only
+ * began, by CLOCK_BOOTTIME, which also counts while the machine is suspended. It then also resets
+ * the connections of the attempts in flight: see attempt_close_socket(). A host that was only
  * suspended finds that its row is gone, drops everything in memory and takes a new id. After the
  * promotion of a standby all hosts get new ids and keep their shards. No host checks the processes
  * of other hosts, because they may be on another machine, or hidden (ProtectProc=invisible).

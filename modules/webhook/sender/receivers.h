@@ -30,6 +30,7 @@ struct receiver {
     size_t flying;  /* attempts */
     size_t waiting; /* attempts without the headers of a response */
     size_t open;    /* connections */
+    const struct sender *sender;
 };
 
 struct receivers {

@@ -1,4 +1,8 @@
 /* Two hosts on one database: the deliveries of a killed host are made by the other one. */
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+
 #include "deliver.h"
 #include "suite.h"
 
@@ -8,6 +12,8 @@ enum {
     ALL = HOOKS * MESSAGES,
     ORDERED = 20,
     REPLAYED = 150,
+    LEASE_MS = 6500, /* a host's lease, and a margin */
+    LARGE = 8 << 20, /* bytes of a body: more than the kernel keeps */
     GENEROUS_MS = 90000
 };
 
@@ -263,6 +269,63 @@ TEST(an_attempt_that_outlives_its_lease_is_repeated_by_the_same_host)
     catcher_wait(catcher, 2, GENEROUS_MS);
     ck_assert_str_eq(caught_header(&catcher->list[1], "X-Webhook-Attempt"), "1");
     PQfinish(open);
+}
+
+/* Reads until the connection ends. Returns the number of bytes, and sets *why to its errno or 0. */
+static size_t read_out(int fd, size_t most, int *why)
+{
+    static char bytes[65536];
+    size_t all = 0;
+    ssize_t got = 1;
+
+    while (all < most && (got = read(fd, bytes, sizeof(bytes))) > 0)
+        all += (size_t)got;
+    *why = got < 0 ? errno : 0;
+    return all;
+}
+
+/*
+ * The receiver reads nothing until the lease has ended, because the database does not respond (0)
+ * or the host is stopped (1). The host must then send nothing more, neither the rest of the request
+ * nor what the kernel has kept of it: another host may have sent later deliveries.
+ */
+TEST_EACH(a_request_in_flight_is_reset_when_the_lease_ends, 2)
+{
+    int port, why, receiver = port_listen(&port), small = 4096, usual = 1 << 20;
+
+    ck_assert_int_eq(setsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    deliver_apart(text("reset%d", _i), "  timeout: 30\n");
+    struct webhook_made made =
+        webhook_make(host, admin, text("http://127.0.0.1:%d/", port), "message.new");
+
+    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event_id, event, body) VALUES (%jd,"
+                     " gen_random_uuid(), 'message.new', repeat('x', %d))",
+                     (intmax_t)made.id, LARGE));
+    struct pollfd in_flight = {.fd = accept(receiver, NULL, NULL), .events = POLLIN};
+
+    ck_assert_int_eq(poll(&in_flight, 1, GENEROUS_MS), 1);
+    in_flight.events = 0; /* the end only */
+    sql_run(db, "BEGIN");
+    if (!_i) {
+        sql_run(db, "LOCK webhook_host IN ACCESS EXCLUSIVE MODE");
+    } else {
+        ck_assert_int_eq(kill(host->pid, SIGSTOP), 0);
+        ck_assert_int_eq(poll(&in_flight, 1, LEASE_MS), 0);
+        ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
+    }
+    ck_assert_int_eq(poll(&in_flight, 1, GENEROUS_MS), 1);
+    ck_assert_uint_lt(read_out(in_flight.fd, SIZE_MAX, &why), LARGE);
+    ck_assert_int_eq(why, ECONNRESET);
+    ck_assert_int_eq(setsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &usual, sizeof(usual)), 0);
+    sql_run(db, "ROLLBACK");
+    int again = accept(receiver, NULL, NULL);
+
+    ck_assert_uint_ge(read_out(again, LARGE, &why), LARGE);
+    ck_assert_int_gt(write(again, ANSWER_OK, strlen(ANSWER_OK)), 0);
+    sql_soon(db, "SELECT count(*) FROM webhook_outcome WHERE delivered AND log IS NULL");
+    close(again);
+    close(in_flight.fd);
+    close(receiver);
 }
 
 /*
