@@ -23,8 +23,8 @@ const int64_t meter_bounds_us[METER_BUCKETS - 1] = {
 /* `count` numbers in each slot. */
 struct meter {
     struct meter *next;
-    /* of a module's metric: the name with all values of its label, because a metric with other
-     * values needs another meter; of a route: its labels */
+    /* of a module's metric: its name and all values of its label, because the metric gets another
+     * meter when a reload changes these values; of a route: its labels */
     const char *name;
     bool route;
     size_t count, stride;

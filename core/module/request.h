@@ -201,8 +201,8 @@ int request_work(struct core_request *rq, struct bb_tx *tx,
 int request_fail(struct core_request *rq, enum failure_kind kind);
 
 /*
- * Ends the request at any depth of calls because memory ran out. The response is 503, or the
- * response that a transaction already committed. Within bb_guard(), continues there. Fiber only.
+ * Ends the request at any depth of calls because memory ran out. The response is 503, unless a
+ * commit has already set the response. Within bb_guard(), continues there. Fiber only.
  */
 _Noreturn void request_out_of_memory(struct core_request *rq);
 

@@ -111,7 +111,7 @@ static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
-/* The server of the last connection whose name was looked up. */
+/* The server of the most recent connection that needed a lookup of the host name. */
 struct pg_server {
     char url[1024], host[256], address[64], port[16];
 };

@@ -251,8 +251,8 @@ void pg_conn_move_waiting(struct pg_conn *lost)
 }
 
 /*
- * Chooses a connection: for a unit the one of its key; for a keyed or long statement the first of
- * the best ones, so that keyed ones share executions; else the one with fewest requests.
+ * Chooses a connection: for a unit by its key, otherwise one of the highest rank. Keyed and long
+ * statements use the first, so that keyed ones share executions; others the least busy one.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {

@@ -122,7 +122,7 @@ int token_open(struct token *token, const char *text, size_t length)
                       TOKEN_MAC) != TOKEN_MAC ||
         token_decode(text, (size_t)(first - text), header))
         return -1;
-    /* Reads the key's name loosely, and compares the header with the one made for this name. */
+    /* sscanf() accepts more than busbar writes, so the header is made again and compared. */
     return sscanf(header, "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"%16[0-9a-f]", token->kid) ==
                        1 &&
                    strlen(token->kid) == TOKEN_KID && token_header(token->kid, again) &&
@@ -147,7 +147,7 @@ int token_claims(const struct token *token, int64_t now_s, struct token_claims *
     if (token_decode(token->text + token->payload_at, token->signed_length - token->payload_at,
                      payload))
         return -1;
-    /* Reads the claims loosely, and then compares the payload with the payload for these claims. */
+    /* sscanf() accepts more than busbar writes, so the payload is made again and compared. */
     if (sscanf(payload,
                "{\"sub\":\"%18" SCNd64 "\",\"jti\":\"%36[0-9a-f-]\",\"iat\":%18" SCNd64
                ",\"exp\":%18" SCNd64 ",\"role\":\"%23[A-Za-z]\",\"kind\":\"%7[a-z]",

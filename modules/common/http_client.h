@@ -96,7 +96,7 @@ struct http_request {
 /* Returns NULL if out of memory or descriptors. */
 struct http_client *http_client_new(const struct http_client_options *options);
 
-/* Ends all requests in flight as late, and closes all connections. */
+/* Ends all requests in flight with HTTP_LATE, and closes all connections. */
 void http_client_end(struct http_client *client);
 
 /* Like http_client_end(), and frees the client. NULL is allowed. */

@@ -63,8 +63,8 @@ struct zone_times {
     int count;     /* 0: a change skips it; 1; or 2: a change repeats it */
     int64_t at[2]; /* ms since 1970, ascending */
     /*
-     * The clock changes exactly when it reaches this local time, at the instant `change`. The end
-     * of the hour before the change may be written as this time, just as 24:00 is the end of a day.
+     * Whether the clock changes exactly at this local time, at the instant `change`. A period that
+     * ends at the change may have this time as its end, just as a day may end at 24:00.
      */
     bool closes;
     int64_t change;

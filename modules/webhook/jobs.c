@@ -19,8 +19,8 @@
 #define LATEST_DAY "(" LATEST " AT TIME ZONE 'UTC')::date"
 
 /*
- * Abandons deliveries that wait for a retry, or that were queued again by a request. The time until
- * their next attempt does not count.
+ * Abandons deliveries that wait for a retry, or that were queued again by a request. The age of a
+ * delivery counts from the time it was queued, or from its next attempt if this is later.
  */
 static const struct bb_sql expire_waiting = {
     "WITH old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM webhook_waiting"

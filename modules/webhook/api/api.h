@@ -134,7 +134,7 @@ void webhook_pause_heard(void *state, const char *payload);
 
 /*
  * The columns of webhook_deliveries AS d, in the order of webhook_delivery_fields. The log has the
- * headers of an attempt as lines, without those that follow from the delivery (see attempt_sign()).
+ * headers of an attempt as lines; headers known from the delivery (attempt_sign()) are added here.
  */
 // clang-format off
 #define DELIVERY_COLUMNS                                                                           \

@@ -1,6 +1,6 @@
 /*
- * The organizations in which the account may act. If there are several, the header chooses one of them, or all;
- * whatever is made new asks for one.
+ * The organizations in which the account may act. If there are several, the user chooses one of them, or all, in the
+ * header of the page. Forms that create an object ask for its organization.
  */
 import { useQuery } from '@tanstack/react-query'
 import type { Control, FieldValues, Path } from 'react-hook-form'
@@ -70,9 +70,10 @@ export function Switcher () {
 interface Values { organizationId?: string }
 
 /*
- * The organization of something new: `first`, or the one that the header has chosen when the form is drawn first, until
- * the user picks another in the form. A form that leaves the header usable has the choice as its key. `values` belongs
- * to the form's values; there is nothing to pick if there is only one organization. `idOf` returns the picked one.
+ * For a form that creates an object. Add `values` to the form's initial values: they select the organization `first`,
+ * or else the one chosen in the header when the form is first drawn. `values` is empty if there is nothing to select.
+ * `idOf` returns the selected organization. If the header can be used while the form is shown, set the form's `key` to
+ * the organization chosen in the header, so that another choice resets the form.
  */
 export function useTarget (first?: number) {
   const { several, chosen, waits } = useOrganizations()

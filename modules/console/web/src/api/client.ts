@@ -102,13 +102,13 @@ async function errorOf (answer: Response) {
   return failed(answer.status, answer.statusText, body, answer.headers.get('Retry-After'))
 }
 
-const QUIET_MS = 16000 // then the host is asked whether it is alive; a stream sends something every 15 s
+const QUIET_MS = 16000 // without data, then isAlive() is called; a stream sends data at least every 15 s
 const ALIVE_MS = 4000
-const SILENT_MS = 60000 // the connection was dropped silently, because the host is alive
+const SILENT_MS = 60000 // without data; the connection then counts as dropped, even if the host is alive
 
 let looking: Promise<boolean> | null = null
 
-/* Whether the host responds at all, to a request that it answers at once. */
+/* Whether the host responds at all. It answers GET /api/health at once. */
 const isAlive = () => looking ??= fetch('/api/health', { cache: 'no-store', signal: AbortSignal.timeout(ALIVE_MS) })
   .then(() => true, () => false).finally(() => { looking = null })
 

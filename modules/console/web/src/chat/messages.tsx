@@ -115,8 +115,8 @@ interface Props {
  * the message that is shown first; null: the last one. `unreadFrom`: the number of messages before the first one that
  * the other participant has not read; Infinity: unknown. `firstNew`: the first message that the user had not read when
  * the conversation was opened. `pending`: a message that is being sent. `fresh`: how many of the last messages have not
- * been seen. `ended` gets whether the last message is in the window. `unread` marks messages as unread; undefined: the
- * user does not take part.
+ * been seen. `ended` is called with whether the list is scrolled to its end. `unread` marks messages as unread;
+ * undefined: the user does not take part.
  */
 export const Messages = memo(function Messages (props: Props) {
   const { entries, first, place, own, authorOf, unreadFrom, firstNew, pending, fresh, ended, earlier, unread } = props

@@ -35,7 +35,7 @@ function parse (text: string): Omit<Sample, 'at'> {
   return { lines, sums }
 }
 
-/* The numbers of the charts; of older samples nothing else is kept. */
+/* The values that the charts show. Only these values are kept of older samples. */
 const CHARTED = [
   'busbar_http_requests_total', 'failures', 'busbar_http_connections', 'busbar_database_waiting',
   'process_resident_memory_bytes', 'process_cpu_seconds_total'
@@ -45,9 +45,9 @@ export type Charted = typeof CHARTED[number]
 export type Point = { at: number } & Record<Charted, number>
 
 /*
- * Several hosts at one address respond in turn, each with its own numbers. A host is identified by the start
- * time of its process, which it computes again for each response. The list has the hosts that have responded
- * in the last hour to this tab.
+ * Several hosts at one address respond in turn, each with its own values. A host is identified by the start time
+ * of its process. The host computes this time again for each response, so it can differ by up to RECKONED_S.
+ * The list has the hosts that have responded in the last hour to this tab.
  */
 export interface HostSamples { key: string, last: Sample, points: Point[] }
 
@@ -58,7 +58,7 @@ export const startedAt = ({ sums }: Sample) => sums.get('process_start_time_seco
 const pointOf = ({ at, sums }: Sample) =>
   ({ at, ...Object.fromEntries(CHARTED.map((name) => [name, sums.get(name) ?? 0])) }) as Point
 
-/* Leaves out what is too old, and points that follow an older one too closely. */
+/* Removes points that are too old, and older points that are too close to the previous point. */
 function thinned (points: Point[], now: number): Point[] {
   let before = 0
   return points.filter(({ at }) => {
