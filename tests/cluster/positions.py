@@ -113,6 +113,7 @@ class Session(Keeper):
         super().__init__(admin)
         self.account, self.login, self.ended = account, login, []
         self.hosts = [Api(None, [(host, 8081)]) for host in HOSTS]
+        admin.must("PUT", f"/api/admin/users/{account}", {"status": "Active"})  # if the previous session has suspended it
 
     def turn(self):
         token = self.login().token
