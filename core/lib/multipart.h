@@ -45,8 +45,8 @@ struct multipart {
     size_t delimiter_length;
     char *window;        /* MULTIPART_HEADERS_MAX bytes, from malloc(): input not yet passed on */
     size_t start, end;   /* its range */
-    size_t implied;      /* bytes at `start` that were not in the input: the CR LF assumed there */
-    size_t line_start;   /* of the header line that is incomplete, after `start` */
+    size_t implied;      /* bytes at `start` that are not data: CR LF that may begin a delimiter */
+    size_t line_start;   /* offset from `start` of the incomplete header line */
     const char *problem; /* why parsing stopped; NULL: a callback stopped it */
 };
 

@@ -201,9 +201,9 @@ void reload_first(struct engine *engine)
 
 enum { CALLS_MS = 2000 }; /* the maximum time to wait for the calls */
 
-/* It has references to the generations. The last of the loops and the caller frees it. */
+/* A call on every loop. It has references to the generations. The last holder frees it. */
 struct loop_calls {
-    atomic_uint holders;
+    atomic_uint holders; /* the caller, and each loop until it has made the call */
     sem_t done;
     void (*call)(struct loop *, const struct loop_calls *);
     struct generation *from, *to; /* `to` may be NULL */

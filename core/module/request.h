@@ -144,8 +144,8 @@ void request_free(struct core_request *rq);
 const char *request_trace(struct core_request *rq);
 
 /*
- * Sets host and state of the public part, because code of this module is about to run. The time
- * until now is charged to the previous module.
+ * Sets host and state of rq->pub, because code of this host's module is about to run. Charges the
+ * time until now to the previous module.
  */
 void request_enter(struct core_request *rq, struct bb_host *host);
 

@@ -43,12 +43,12 @@ struct pg_listener {
     char mark[32];              /* mark of its session, see pg_connect.h */
     bool down_logged;           /* logged that PostgreSQL is unavailable */
     bool asks_pause;            /* the last query also asked for the pause reason */
-    uint64_t called, listening; /* last call of pg_listener_subscribe(): seen, in a LISTEN */
+    uint64_t called, listening; /* see `calls`: the last one that was seen; in a LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
     bool posted;            /* the message was posted and has not run yet */
-    uint64_t calls, served; /* of pg_listener_subscribe() */
+    uint64_t calls, served; /* of pg_listener_subscribe(): their number; the last served */
 };
 
 /* Module code reads these on any thread. There is one listener per process. */
@@ -143,7 +143,7 @@ static char *pg_listener_channels(struct engine *engine, PGconn *pg)
 
 /* ---- the connection ---- */
 
-/* Wakes the callers of pg_listener_subscribe() up to this call. */
+/* Wakes the callers of pg_listener_subscribe() whose calls have a number up to `call`. */
 static void pg_listener_serve(struct pg_listener *listener, uint64_t call)
 {
     BB_LOCKED(&listener->lock);

@@ -288,7 +288,7 @@ enum {
     BB_PACE_BUSY = 20        /* requests per second from which on the host counts as busy */
 };
 
-/* The pace of background work. Initialize all members with zero; `busy` may be a guess. */
+/* The state of bb_pace(). Initialize it with zeros; set `busy` if the host was busy recently. */
 struct bb_pace {
     int64_t piece_ms, window_ms; /* when the current piece began, and when the window began */
     uint64_t answered;           /* requests that the host had answered when the window began */

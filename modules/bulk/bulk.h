@@ -125,7 +125,7 @@ struct bulk_job bulk_job_find(struct bb_request *rq);
 json_t *bulk_job_json(struct bb_request *rq, const struct bulk_job *job);
 /* Returns the number of rows that were stored or have failed. */
 int64_t bulk_done(const struct bulk_job *job);
-/* Raises bulk.finished, or ends the function of the transaction. */
+/* Raises the event bulk.finished. On failure calls bb_end(). */
 void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job);
 
 /* Changes of a job requested by `who`. */
@@ -135,8 +135,8 @@ int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const
                     struct bulk_job *job);
 int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id);
 /*
- * Call in the transaction that cancelled the job: counts its rows and raises the event, or ends the
- * function of the transaction. Sets *job, which must live until the commit.
+ * Call in the transaction that cancelled the job: counts its rows and raises the event. On failure
+ * calls bb_end(). Sets *job, which must live until the commit.
  */
 void bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
                         struct bulk_job *job);

@@ -1,7 +1,7 @@
 /*
  * POST /api/bulk-upload, and the same for the command: makes a job of a file. The file is scanned.
  * Then, part by part, its rows are parsed, their type checks them, and the part is stored with the
- * findings. At last, rows that contradict each other are searched. If the file is refused, or the
+ * findings. Finally, rows that contradict each other are found. If the file is refused, or the
  * host dies, the job stays invisible (arriving); it is deleted at once or by the sweep.
  */
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct upload {
     struct bulk_columns *columns;
     struct scan scan;
     struct scan_claims claims;
-    bool checked;                 /* all parts were checked; contradictions are searched */
+    bool checked;                 /* all parts were checked; contradictions follow */
     size_t next;                  /* next contradiction */
     const struct scan_part *part; /* the part that is read */
     int64_t left;                 /* bytes that the organization may still use */
@@ -97,7 +97,7 @@ static void upload_contradict(struct bb_request *rq, struct upload *upload,
     batch->count = wrong;
 }
 
-/* Reads the part, checks its rows or finds contradictions, and stores the findings. */
+/* Checks the rows of the part or, if `checked`, adds contradictions. Stores the findings. */
 static int upload_part(struct bb_request *rq, void *arg)
 {
     /*

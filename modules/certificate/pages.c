@@ -15,10 +15,10 @@
 /* clang-format off */
 
 /*
- * $1 and $2 scope, $3 and $4 first and last day, $5 number of entries before the page. Returns the
- * number of entries, the day after the day on which the page begins, the number of entries of that
- * day before the page, and the first day. Sums of bigint would be numeric, which is slow; these
- * sums are exact up to 2^53.
+ * $1 and $2 scope, $3 and $4 first and last day, $5 number of entries before the page. The page
+ * begins on a day D. Returns the number of all entries, D + 1, the number of entries of D before
+ * the page, and the earliest day. Sums of bigint would be numeric, which is slow; these sums are
+ * exact up to 2^53.
  */
 #define PLACE                                                                                      \
     "SELECT coalesce(max(upto), 0)::bigint, max(day) FILTER (WHERE upto > $5::bigint) + 1,"        \

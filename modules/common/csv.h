@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The `reply` of a route that returns CSV, by an example. */
+/* The table `reply` of a route that returns CSV; `shown` is an example of its response. */
 #define CSV_REPLY(shown)                                                                           \
     BB_TABLE(((const struct bb_field[]){                                                           \
         {.name = ".", .type = BB_TEXT, .flags = BB_REQUIRED, .example = (shown)}}))

@@ -143,7 +143,7 @@ struct reading_range reading_range(struct bb_request *rq)
                                   .end = list_range_time(rq, "end", READING_LATEST)};
 }
 
-/* The end and the type of a reading, from its id; the id -1 stands for the time before all. */
+/* The end and the type of a reading, from its id; the id -1 is before all readings. */
 #define LIST_END(id) ((id) / 2 + READING_EARLIEST)
 #define LIST_TYPE(id) ((id) < 0 ? "" : (id) % 2 ? "H" : "D")
 

@@ -185,8 +185,8 @@ void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, i
 /* ---- sender/health.c ---- */
 
 /*
- * The prefix of the events about a webhook. They go to the other webhooks of its owner, which the
- * member webhookId identifies.
+ * The prefix of the names of events about a webhook. The member webhookId of such an event is the
+ * id of this webhook. The event goes to the other webhooks of the webhook's owner.
  */
 #define WEBHOOK_EVENTS_ABOUT "webhook."
 

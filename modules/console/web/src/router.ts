@@ -121,7 +121,7 @@ function replace (address: string, state: HistoryState = router.location.state) 
 /* Goes to an address and replaces the current entry of the history, which is no longer valid. */
 export const goInstead = (...path: Part[]) => replace(to(...path), { entry: ++entries })
 
-/* Call before a request that deletes what the view shows. Returns goInstead() for as long as the user stays there. */
+/* Call before a request that deletes the view's object. Returns goInstead(), without effect once the user has left. */
 export function whileHere () {
   const at = entryOf()
   return (...path: Part[]) => { if (entryOf() === at) goInstead(...path) }

@@ -1,7 +1,7 @@
 /*
- * The messages of a conversation. The latest page is read first, or the messages from shortly before a place to the
- * end; earlier pages when the user scrolls up, and after a break the messages that are newer. A message that arrives
- * live is appended once.
+ * The messages of a conversation. Each has a place: its number in the conversation, from 1. The latest page is read
+ * first, or the messages from shortly before a wanted place to the end. Earlier pages are read when the user scrolls
+ * up, and newer messages after the live stream was interrupted. A message that arrives live is appended once.
  */
 import { startTransition, useCallback, useEffect, useRef, useState } from 'react'
 
@@ -13,7 +13,10 @@ const EARLIER = 200
 const NEWER = 1000
 const BEFORE = 50 // the messages that are read before a place
 
-/* `first`: the place in the chain of the first message; `exact`: how many are in the host's order. */
+/*
+ * `first`: the place of the first entry. `exact`: the number of entries, from the first one, that were read in pages;
+ * they have no gaps and are in the host's order. The other entries arrived live.
+ */
 interface Chain {
   entries: Entry[]
   first: number
@@ -32,7 +35,7 @@ function placed ({ entries, first, exact }: Chain, part: Entry[]): Chain {
 /* The place of the last message of a page, which the link to the next page names; 1 without a link. */
 const placeOf = (next: string | null) => Number(/before=(\d+)/.exec(next ?? '')?.[1] ?? 1)
 
-/* `place`: of the message that is wanted; null: the latest messages. A place after the end means the same. */
+/* `place`: the place of the wanted message. If it is null, or after the end, the latest messages are read. */
 export function useChain (head: string, place: number | null) {
   const [chain, setChain] = useState(NONE)
   const [error, setError] = useState<unknown>(null)
@@ -114,14 +117,14 @@ export function useChain (head: string, place: number | null) {
     void read()
     return () => reading.current?.abort()
   }, [read, change, place])
-  /* Messages that arrived live may be in another order, so the newer ones are read before. null: that failed. */
+  /* Reads the newer messages first, because the places of messages that arrived live are unknown. null: not found. */
   const findPlace = useCallback(async (uuid: string) => {
     await read()
     const { entries, first, exact } = latest.current
     const at = entries.slice(0, exact).findIndex((entry) => entry.uuid === uuid)
     return at < 0 ? null : first + at
   }, [read])
-  /* before the first page, there may be messages that arrived live, whose places are unknown */
+  /* until the first page is read, all entries arrived live, and their places are unknown */
   const begun = chain.exact > 0
   return { entries: chain.entries, first: chain.first, begun, error, loading, add, read, readEarlier, findPlace }
 }

@@ -171,7 +171,7 @@ export function SelectionBar<Item> ({ selection, actions, nameOf, changed }: {
   const count = t('select.count', { n: selected.length })
   const fitting = actions.map((action) => ({ action, n: selected.filter(action.fits).length })).filter(({ n }) => n > 0)
 
-  /* The button disappears, so the focus goes to what selects all rows: on a phone it is in the bar. */
+  /* The button disappears, so the focus goes to the checkbox that selects all rows; on a phone, to the bar's button. */
   const clear = () => {
     flushSync(() => keep([]))
     focusAll()
