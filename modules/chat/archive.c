@@ -105,7 +105,7 @@ static const struct bb_sql archive = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Removes restored messages, of some parts at a time. $1 days. */
+/* Removes restored messages, a few parts at a time, after $1 days. */
 static const struct bb_sql remove_restored = {
     "WITH a AS (UPDATE chat_archive a SET restored_at = NULL FROM (SELECT conversation_id, first"
     " FROM chat_archive WHERE restored_at < now() - make_interval(days => $1::int) LIMIT 10) r"

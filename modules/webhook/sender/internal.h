@@ -380,7 +380,7 @@ struct sender {
     int64_t record_ms;               /* when results are recorded at the latest: see record_at() */
     uint64_t reads;                  /* of deliveries, begun */
     struct recent {
-        int64_t id;          /* negative: of a lost lease; another delivery may have it */
+        int64_t id;          /* negative: from a lost lease, and maybe reused */
         uint64_t read;       /* it left memory since this read began */
     } recent[SENDER_RECENT]; /* deliveries that were recorded or left memory */
 };

@@ -10,7 +10,7 @@
 #define DRAIN_MS 1000 /* time in which a flow's waiting items should be sent */
 #define FAR_MS 20  /* mean from which every delivery raises the cap; below it, `cap` of them do */
 #define WHILE 64   /* deliveries per struct queue_pace */
-#define SURE 8     /* deliveries from which their mean decides that a flow stays slow */
+#define SURE 8     /* deliveries after which their mean decides if a flow stays slow */
 #define UNPROVED 8 /* divides the limits of a flow that is not fast, or fails */
 
 /* ---- rings: the flows of a class that may send and have something to send ------------------- */

@@ -91,7 +91,7 @@ struct queue_limits {
     size_t flow_flying; /* in flight, one flow */
     size_t flow_items;  /* held by one flow */
     size_t flow_bytes;  /* held by one flow; one item is always admitted */
-    size_t bytes;       /* held by all flows; above it each may hold QUEUE_FLOW_SURE items */
+    size_t bytes;       /* held by all flows; beyond it, each flow may hold QUEUE_FLOW_SURE items */
 };
 
 struct queue {
@@ -129,7 +129,7 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
 /* Puts an item that is not sent after all back to the head of its flow, as if never taken. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
 
-/* Puts a resting item that is due to the head of its flow, or of the flow's low items. */
+/* Puts a resting item whose time has come to the head of its flow, or of the flow's low items. */
 void queue_again(struct queue *queue, struct queue_item *item);
 
 /* Removes a waiting or resting item. */
