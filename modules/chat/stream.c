@@ -41,7 +41,8 @@ enum {
     PAGE_BYTES = 2 * 1024 * 1024, /* text of a page */
     REPLAY_XIDS = 1000000,        /* clients with an older position start over, */
     REPLAY_EVENTS = 131072,       /* and clients that need more events than this */
-    TYPING_MS = 3000,             /* between notifications of an account and a conversation */
+    TYPING_MS = 3000,             /* between notifications of an account and a conversation, */
+    TYPING_ANY_MS = 100,          /* and of an account */
     TYPING_KEPT = 1024            /* latest notifications that are kept, by a hash */
 };
 
@@ -80,10 +81,8 @@ struct chat_hub {
     struct chat_page *page;    /* the last page; its end is the hub's position; or NULL */
     size_t published;          /* events of `page` */
     int64_t ids_ms;            /* time of the last id without an event */
-    struct {
-        uint64_t hash; /* of the account and the conversation */
-        int64_t at_ms;
-    } typing[TYPING_KEPT];
+    int64_t typing_ms[TYPING_KEPT], typing_any_ms[TYPING_KEPT];
+    uint64_t typing[TYPING_KEPT]; /* hashes of an account and a conversation */
 };
 
 /* ---- accounts ---- */
@@ -480,13 +479,14 @@ bool chat_typing_is_due(struct bb_request *rq, int64_t conversation)
     struct chat_hub *hub = ((const struct chat *)rq->state)->hub;
     int64_t key[] = {rq->principal->account, conversation}, now_ms = bb_now_ms(hub->host);
     uint64_t hash = hash_bytes(HASH_SEED, key, sizeof(key));
-    size_t at = hash % TYPING_KEPT;
+    size_t at = hash % TYPING_KEPT, any = (uint64_t)rq->principal->account % TYPING_KEPT;
 
     BB_LOCKED(&hub->lock);
-    if (hub->typing[at].hash == hash && now_ms < hub->typing[at].at_ms + TYPING_MS)
+    if ((hub->typing[at] == hash && now_ms < hub->typing_ms[at] + TYPING_MS) ||
+        now_ms < hub->typing_any_ms[any] + TYPING_ANY_MS)
         return false;
-    hub->typing[at].hash = hash;
-    hub->typing[at].at_ms = now_ms;
+    hub->typing[at] = hash;
+    hub->typing_ms[at] = hub->typing_any_ms[any] = now_ms;
     return true;
 }
 
