@@ -236,8 +236,10 @@ export function App () {
   /* The cookie stays if the host cannot be reached, so the user stays logged in. */
   const leave = async () => {
     const error: unknown = await logOut().then(() => null, (problem) => problem)
-    if (error !== null && !(error instanceof ApiError && error.status === 401))
+    if (error !== null && !(error instanceof ApiError && error.status === 401)) {
+      void client.invalidateQueries() // the logout has aborted the reads
       return toast(t('login.stays', { problem: problemOf(error) }))
+    }
     session.end()
     forget()
     setMe(null)
