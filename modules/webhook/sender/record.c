@@ -33,8 +33,8 @@
 
 /*
  * Records other results. $2 to $7 as above, $8 verdicts, $9 tries, $10 delays and $11 ages in ms.
- * Ids are passed to PostgreSQL as arrays, because a join would be planned with statistics that may be
- * old.
+ * Ids are passed to PostgreSQL as arrays, because a join would be planned with statistics that may
+ * be old.
  */
 /* The log has the attempt already if it was recorded, but the response was lost. */
 #define LOGGED                                                                                     \
