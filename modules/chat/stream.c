@@ -477,9 +477,10 @@ static void hub_ran(void *arg, bool whole)
 bool chat_typing_is_due(struct bb_request *rq, int64_t conversation)
 {
     struct chat_hub *hub = ((const struct chat *)rq->state)->hub;
-    int64_t key[] = {rq->principal->account, conversation}, now_ms = bb_now_ms(hub->host);
-    uint64_t hash = hash_bytes(HASH_SEED, key, sizeof(key));
-    size_t at = hash % TYPING_KEPT, any = (uint64_t)rq->principal->account % TYPING_KEPT;
+    int64_t account = rq->principal->account, now_ms = bb_now_ms(hub->host);
+    const char *key = bb_format(rq, "%" PRId64 " %" PRId64, account, conversation);
+    uint64_t hash = hash_bytes(HASH_SEED, key, strlen(key));
+    size_t at = hash % TYPING_KEPT, any = (uint64_t)account % TYPING_KEPT;
 
     BB_LOCKED(&hub->lock);
     if ((hub->typing[at] == hash && now_ms < hub->typing_ms[at] + TYPING_MS) ||
