@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "receive.h"
+#include "upload.h"
 
 #define OBJECT "._S3rver_object" /* suffix that s3rver adds to file names */
 
@@ -101,13 +102,12 @@ void bucket_plant(const struct bucket *bucket, const char *name, const char *con
 
 void bucket_age(const struct bucket *bucket)
 {
-    ck_assert_int_eq(
-        system(text("find %s -type f -exec touch -d '1 hour ago' {} +", bucket->directory)), 0);
+    store_age(bucket->directory);
 }
 
 char *bucket_section(const struct bucket *bucket, const char *spool, const char *more)
 {
-    return text("device:\n  store: s3\n  documents: \"%s\"\n  document_grace: 5\n"
+    return text("device:\n  store: s3\n  documents: \"%s\"\n"
                 "  s3_endpoint: \"%s\"\n  s3_region: eu-test-1\n"
                 "  s3_bucket: " BUCKET "\n  s3_prefix: docs/\n"
                 "  s3_access_key: " BUCKET_ACCESS_KEY "\n%s",

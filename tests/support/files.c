@@ -7,7 +7,7 @@ const char *const files_fields[] = {"FORM_SF_02",          "SF_02C",         "ME
 
 const char *files_section(const char *directory)
 {
-    return text("device:\n  documents: \"%s\"\n  document_grace: 1\n", directory);
+    return text("device:\n  documents: \"%s\"\n", directory);
 }
 
 struct answer *files_get(const struct host *host, const struct person *who, const char *path)

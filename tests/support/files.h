@@ -10,7 +10,7 @@
 enum { FIELDS = 6 };
 extern const char *const files_fields[FIELDS];
 
-/* The section of the settings: documents in this directory, swept after one second. */
+/* The section of the settings: documents in this directory. */
 const char *files_section(const char *directory);
 
 /* Sends GET for a path below /api/device. */

@@ -103,6 +103,12 @@ int store_files(const char *directory)
     return count;
 }
 
+void store_age(const char *directory)
+{
+    ck_assert_int_eq(system(text("find %s -type f -exec touch -d '2 hours ago' {} +", directory)),
+                     0);
+}
+
 bool store_settles(const char *directory)
 {
     const char *incoming = text("%s/incoming", directory);

@@ -35,6 +35,9 @@ char *upload_noise(unsigned seed, size_t length);
 /* Returns the number of files below a directory, at any depth; -1 if there is no directory. */
 int store_files(const char *directory);
 
+/* Makes all files of a store two hours old, so that the next sweep may delete them. */
+void store_age(const char *directory);
+
 /* Waits until no partly received upload is left. */
 bool store_settles(const char *directory);
 

@@ -84,7 +84,7 @@ static void set_up(void)
     sql_run(db, "SELECT pg_create_restore_point('archived')");
     talk_retention(host, " 0"); /* or the job could archive again */
     host_says(host, 0, "chat", "restore");
-    sweep("1 hour ago");
+    sweep("2 hours ago");
     sql_run(db, "SELECT pg_create_restore_point('restored')");
     PQfinish(db);
     host_stop(host);
@@ -128,7 +128,7 @@ TEST_EACH(rows_and_files_agree_after_a_recovery, sizeof moments / sizeof *moment
     sweep("1 hour"); /* all files are too young, also for the host's own job */
     ck_assert(host_run(host));
     expect_agreement(moment, 3);
-    sweep("1 hour ago");
+    sweep("2 hours ago");
     expect_agreement(moment, moment->swept);
     sql_is(db, MESSAGES, "SELECT count(*) FROM chat_entry");
     PQfinish(db);
