@@ -214,7 +214,7 @@ class Cluster:
         """Returns the statements of docs/cluster.md that make the role and the database."""
         with open(f"{self.top}/docs/cluster.md") as file:
             return [text.replace("BUSBAR_PASSWORD", PASSWORDS["BUSBAR_PASSWORD"])
-                    for text in re.findall(r'^psql .* -c "(.*)"$', file.read(), re.M)]
+                    for text in re.findall(r'^psql .* -c "((?:CREATE|GRANT) .*)"$', file.read(), re.M)]
 
     def start(self):
         for name in DATABASES:
@@ -239,13 +239,26 @@ class Cluster:
         lines = self.page("/etc/default/etcd", name, ("/var/lib/etcd", f"{self.directory}/{name}/etcd")).splitlines()
         self.programs.start(f"etcd-{name}", name, "etcd", **dict(line.split("=", 1) for line in lines))
 
-    def start_patroni(self, name):
+    def write_patroni(self, name, tags=""):
+        """Writes the configuration of a machine's Patroni, and returns its path."""
         place = f"{self.directory}/{name}"
         text = self.page("/etc/patroni/config.yml", name, ("/var/lib/postgresql/15/busbar", self.programs.data(name)),
                          ("/usr/lib/postgresql/15", f"/usr/lib/postgresql/{self.postgres}"),
                          ("/var/lib/postgresql/pgpass", f"{place}/pgpass"), ("/var/run/postgresql", place),
                          ("max_connections: 100", "max_connections: 100\n        shared_buffers: 64MB"))
-        self.programs.start(f"patroni-{name}", name, "patroni", self.write(f"{place}/patroni.yml", text))
+        return self.write(f"{place}/patroni.yml", text + tags)
+
+    def start_patroni(self, name):
+        self.programs.start(f"patroni-{name}", name, "patroni", self.write_patroni(name))
+
+    def reload_patroni(self, name, tags=""):
+        self.write_patroni(name, tags)
+        get_json(f"http://{address(name)}:8008/reload", "POST")
+
+    def followers(self, name):
+        """Returns the names of the servers that get the WAL from this one."""
+        return (self.sql(name, "SELECT string_agg(application_name, ',') FROM pg_stat_replication"
+                               " WHERE state = 'streaming'", "postgres") or "").split(",")
 
     def members(self, name):
         """Returns the members as the Patroni of a machine reports them. Only the primary's Patroni is up to date: a member of
