@@ -87,7 +87,7 @@ int auth_unauthorized(struct bb_request *rq, const char *text);
 /* Returns the SHA-256 of a text, in the request's memory. */
 struct bb_value auth_sha256(struct bb_request *rq, const char *text);
 
-/* Like bb_random_hex(), but ends the handler with auth_no_random(), a 503, instead of NULL. */
+/* Like bb_random_hex(), but instead of returning NULL, ends the handler with a 503. */
 const char *auth_random_hex(struct bb_request *rq, size_t bytes);
 int auth_no_random(struct bb_request *rq);
 
@@ -99,7 +99,7 @@ struct auth_new_account {
     const char *email, *first_name, *last_name, *password; /* password: its encoded hash */
     const char *role, *status;
     const char *organization, *organization_type; /* name, or NULL; type, NULL: Developer */
-    int64_t home;         /* otherwise its id, if an OrganizationAdmin invites; or 0 */
+    int64_t home;         /* the inviting OrganizationAdmin's organization; or 0 */
     bool join;            /* join an existing organization with this name */
     bool silent;          /* the response does not reveal whether the e-mail existed */
     const char *link;     /* the purpose of a link that is sent to it; or NULL */
@@ -118,7 +118,7 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 /* The columns of an account that login and getAccess need. The strings belong to the request. */
 struct auth_account {
     int64_t id;
-    const char *role, *status, *password; /* password: its hash, or of a client's secret; or NULL */
+    const char *role, *status, *password; /* hash of password or client's secret; or NULL */
     bool known_here, seen_here;           /* has logged in from this network: ever, within a day */
 };
 
@@ -208,7 +208,7 @@ struct auth_issued {
     char token[TOKEN_MADE_MAX];
     char jti[37];
     int64_t expires_s; /* seconds since 1970 */
-    int64_t life_s;    /* set it before, or 0 for the lifetime in the settings */
+    int64_t life_s;    /* set by the caller; 0: the lifetime in the settings */
 };
 
 /* Creates a session. `client` is 0 for a session of the account itself. Parks the fiber. */
@@ -251,7 +251,7 @@ void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *ema
 void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
                    const char *language);
 
-/* The job auth.links: sends the links whose host ended before it did. */
+/* The job auth.links: sends links that a host has not sent before it ended. */
 void auth_links_job(struct bb_request *rq);
 
 /* ---- handlers, commands, and metrics in the order of module.c's table ---- */

@@ -21,7 +21,7 @@ enum {
 
 static const struct purpose {
     const char *name, *kind;
-    int64_t life_s; /* of the link; the texts (mails.txt) name it */
+    int64_t life_s; /* of the link; mails.txt has the same values */
     struct bb_table texts;
 } purposes[] = {
     {"reset", "password-reset", 30 * 60, BB_TABLE(reset_texts)},

@@ -71,7 +71,7 @@ CREATE TABLE auth_key (
 );
 CREATE UNIQUE INDEX auth_key_active ON auth_key ((true)) WHERE retired IS NULL;
 
--- The most recent networks of an account: failed logins of others from these do not block it.
+-- The most recent networks of an account: failed logins of other people in them do not block it.
 CREATE TABLE auth_origin (
     account bigint NOT NULL REFERENCES auth_account (id) ON DELETE CASCADE,
     network text NOT NULL,

@@ -381,7 +381,7 @@ static int import_look(struct bb_request *rq, void *arg)
 }
 
 /*
- * Cancels the job. If it has just ended, its end is reported. The remaining rows are written to a
+ * Cancels the job, or reports how it has just ended. The remaining rows are written to a
  * file, but not to the terminal of a person who wants to stop.
  */
 static void import_cancel(struct bb_request *rq, struct import *import)

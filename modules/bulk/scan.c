@@ -141,9 +141,9 @@ static int scan_look(void *arg, const struct reader_row *row)
 }
 
 /*
- * Finds the separator that yields the most known columns, or the most frequent of several. A first
- * line sep=X sets the separator (`said`). Returns -1 if no separator yields a known column, or if
- * out of memory.
+ * Finds the separator that yields the most known columns, and among equals the most frequent. A
+ * first line sep=X sets the separator (`said`). Returns -1 if no separator yields a known column,
+ * or if out of memory.
  */
 static int scan_find_separator(struct pass *pass, char said, const char *bytes, size_t length)
 {

@@ -8,8 +8,8 @@
  *
  * The energy of all devices that is not accounted for yet is added to the energy that the group
  * carries. If the sum reaches the threshold, its whole kWh are issued and the rest is carried over.
- * Late readings, and voided readings, which reduce the energy, make an issued cycle due again: only
- * their energy counts, and makes a further certificate. Devices are summed in chunks, so that no
+ * Late readings, and voided readings, which reduce the energy, make an issued cycle due again. A
+ * further certificate is then issued for the difference. Devices are summed in chunks, so that no
  * statement takes long however many devices there are. Chunks are smaller if devices have more than
  * one reading per hour. All statements see the database as of the start of the transaction.
  */

@@ -70,12 +70,12 @@ CREATE TABLE certificate (
     start_at     timestamptz NOT NULL,
     end_at       timestamptz NOT NULL,
     issued_wh    bigint NOT NULL,
-    settled      boolean NOT NULL DEFAULT false, -- the job has moved its entries on
+    settled      boolean NOT NULL DEFAULT false, -- the job has updated its entries
     created_at   timestamptz NOT NULL
 ) WITH (fillfactor = 85);
 CREATE INDEX certificate_unsettled ON certificate (id) WHERE NOT settled;
 
--- The certificate log. No index has the status, so that a change of it stays on its page.
+-- The certificate log. No index contains the status, so changing it does not touch the indexes.
 CREATE SEQUENCE certificate_entry_id AS bigint;
 
 CREATE TABLE certificate_entry (
@@ -350,10 +350,10 @@ CREATE FUNCTION certificate_recheck(device bigint) RETURNS void LANGUAGE sql AS 
         ON CONFLICT (group_id, cycle_start) DO UPDATE SET cycle_end = excluded.cycle_end
 $$;
 
--- Deletes the rows of a device, unless energy of it was certified or accounted for. Returns whether it
--- did. The locks block accounting and issuing. All groups that the device was ever in are updated, so that
--- a run that issues with an older snapshot of them gets a conflict and starts again. Rows that only have
--- energy above the ceiling are deleted.
+-- Deletes the rows of a device, unless energy of it was certified or accounted for. Returns whether it deleted them.
+-- The locks block accounting and issuing. All groups that the device was ever in are updated, so that a run that issues
+-- with an older snapshot of them gets a conflict and starts again. Rows that only have energy above the ceiling are
+-- deleted.
 CREATE FUNCTION certificate_forget(device bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM certificate_hold(ARRAY[device], clock_timestamp());
@@ -378,7 +378,7 @@ BEGIN
 END
 $$;
 
--- Deletes a group, unless energy of it was accounted for. Returns whether it did.
+-- Deletes a group, unless energy of it was accounted for. Returns whether it deleted the group.
 CREATE FUNCTION certificate_group_forget(group_id bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM certificate_due d WHERE d.group_id = certificate_group_forget.group_id;

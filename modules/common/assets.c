@@ -148,7 +148,7 @@ void assets_free(struct assets *assets)
 
 /* ---- responses ---- */
 
-/* Allows only scripts, styles, connections of this host. Images may also be embedded in styles. */
+/* Allows only scripts, styles and connections of this host. Styles may also embed images. */
 #define POLICY                                                                                     \
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none';"          \
     " form-action 'self'; frame-ancestors 'none'"

@@ -494,8 +494,8 @@ struct http_client *http_client_new(const struct http_client_options *options)
         return NULL;
     client->options = *options;
     /*
-     * libcurl caches the authorities of a file, but not the directory that Debian also has; reading
-     * this takes ten times as long as a handshake.
+     * libcurl caches the authorities of a file, but not of a directory. Debian also has a
+     * directory, but reading it takes ten times as long as a handshake.
      */
     CURL *easy = curl_easy_init();
     char *file = NULL;

@@ -59,7 +59,7 @@ struct device_settings {
     double default_yield;  /* kWh/kW per year */
     json_t *yields;        /* by country */
     const char *store;     /* "directory" or "s3" */
-    const char *documents; /* directory that has `incoming/`, whatever the store */
+    const char *documents; /* directory that has `incoming/`, for every store */
     const char *s3_endpoint, *s3_region, *s3_bucket, *s3_prefix, *s3_access_key, *s3_secret_key;
     const char *s3_ca;                  /* file of CA certificates; "": the system's */
     int64_t s3_timeout;                 /* milliseconds */
@@ -179,8 +179,8 @@ const char *device_unlikely(enum device_field field, const char *text);
  */
 int country_find(const char *code);
 /*
- * Sets the codes of two and three letters of the country with this code or name, or both to the
- * trimmed text if there is none. Returns whether there is one.
+ * Sets the codes of two and three letters of the country with this code or name, and returns true.
+ * If there is no such country, sets both to the trimmed text and returns false.
  */
 bool device_country_codes(struct bb_request *rq, const char *sent, const char *codes[2]);
 
@@ -257,7 +257,7 @@ int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
 struct device_documents device_documents_take(struct bb_request *rq, int64_t organization);
 /* Call after the response: removes files that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
-/* Counts a failed call of the store if the host could not even write the incoming files. */
+/* Counts a failed call of the store. Call if the host cannot write the incoming files. */
 void device_files_failed(struct bb_host *host);
 /*
  * Adds the rows of the documents. Returns 0, or -1: `return bb_failed(rq)`. The transaction fails

@@ -31,7 +31,7 @@ struct list_order {
 /*
  * $1 and $2 scope, $3 the filters as JSON, $4 whether there are groups, $5 the order, $6 whether it
  * is descending, $7 and $8 the sort value and id of the previous page's last device, $9 number of
- * devices, $10 bytes. The count has the first four.
+ * devices, $10 bytes. The statement that counts uses only $1 to $4.
  */
 #define FOUND                                                                                      \
     "device_page(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean, $5,"     \

@@ -168,7 +168,7 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record)
 enum { ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
 /*
- * k is the caller: the scope, the key or the site's name, the key if it is a uuid, and the key if
+ * k is a look-up: the caller's scope, the key or site's name, the key if it is a uuid, the key if
  * it may be an id. k is built from parameters for one request, from arrays (bb_keyed) for several.
  *
  * Only a few rows are read, even if many devices share a serial number or a site, because each

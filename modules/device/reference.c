@@ -9,7 +9,7 @@
 #include "modules/device/device.h"
 #include "modules/device/reference.h"
 
-_Static_assert(sizeof(countries) / sizeof(countries[0]) == COUNTRIES, "reference.tsv has all");
+_Static_assert(sizeof(countries) / sizeof(countries[0]) == COUNTRIES, "a country is missing");
 
 /* Compares without regard to case; most names already differ in their first letters. */
 static bool country_is(const char *name, const char *other)

@@ -16,9 +16,9 @@ struct device_row {
 };
 
 /*
- * Handles rows that name another organization than the upload. As in a request, the row is refused,
- * but the name is ignored with a warning if the account is not an Admin and acts in exactly one
- * organization. Returns 0, or -1.
+ * Handles rows that name another organization than the upload. The row is refused, as in a request.
+ * If the account is not an Admin and acts in exactly one organization, the name is ignored with a
+ * warning instead. Returns 0, or -1.
  */
 static int rows_check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
                             const struct device_row *read, size_t count)
@@ -83,8 +83,8 @@ static void rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
 
 /*
  * Call after each row; `done` counts them. Every IN_A_ROW rows, lets other fibers of the loop run:
- * waiting for a completion that is signaled already parks until the loop's next iteration. Without
- * memory for a completion, other requests wait.
+ * even if a completion is already signaled, a fiber that waits for it continues in the loop's next
+ * iteration. Without memory for a completion, it does not pause.
  */
 static void rows_pause(struct bb_request *rq, size_t done)
 {

@@ -66,7 +66,7 @@ CREATE TABLE device_upload (
 );
 
 -- The bytes of an organization's documents. Triggers count them in the transaction that adds or deletes documents.
--- The first transaction that changes a row locks it, so parallel ones are counted one after the other.
+-- The first transaction that changes a row locks it, so concurrent changes are counted one after the other.
 CREATE TABLE device_usage (
     organisation bigint PRIMARY KEY,
     bytes bigint NOT NULL
@@ -118,9 +118,9 @@ CREATE FUNCTION device_metres(latitude1 text, longitude1 text, latitude2 text, l
           * sind(($4::double precision - $2::double precision) / 2) ^ 2)))
 $$;
 
--- Returns devices of other organizations that look like the same plant: with the same serial number, or with the
--- same capacity within 50 m. At most four of each kind, because very many devices have some numbers (0, none). Of
--- devices with the same capacity and latitude at most 100 are examined, so a plant may not be found by its place.
+-- Returns devices of other organizations that look like the same plant: with the same serial number, or with the same
+-- capacity within 50 m. Returns at most four of each kind, because some serial numbers (0, none) are very frequent.
+-- Examines at most 100 devices with the same capacity and latitude, so it may miss a plant.
 CREATE FUNCTION device_like(organisation bigint, serial_number text, capacity double precision,
                             latitude text, longitude text)
     RETURNS TABLE (id bigint) LANGUAGE sql STABLE AS $$
@@ -170,7 +170,7 @@ CREATE TRIGGER device_changed AFTER UPDATE ON device
 CREATE INDEX device_place ON device (capacity, (latitude::double precision))
     WHERE latitude IS NOT NULL AND longitude IS NOT NULL;
 
--- For pages in other orders. Unknown values come first. A few devices are sorted; of many, an index finds the first.
+-- Indexes for pages in other orders. Unknown values come first. PostgreSQL sorts a few devices, but not many.
 CREATE INDEX device_by_external_id ON device ((coalesce(lower(external_id), '')), id);
 CREATE INDEX device_by_site_name ON device ((coalesce(site_name, '')), id);
 CREATE INDEX device_by_capacity ON device ((coalesce(capacity, -1e18)), id);
@@ -220,7 +220,7 @@ BEGIN
 END
 $$;
 
--- For filters. If many devices have a value, the planner reads devices by id instead.
+-- Indexes for filters. If many devices have a value, the planner reads devices by id instead.
 CREATE INDEX device_by_country ON device (country_code);
 CREATE INDEX device_by_fuel ON device (fuel_code);
 CREATE INDEX device_by_type ON device (device_type_code);

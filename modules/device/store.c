@@ -306,7 +306,7 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
     request->length += (size_t)length;
 }
 
-/* At the end of an object, notes where the next page starts, and lists names of busbar's. */
+/* At the end of an object, notes where the next page starts, and lists busbar's object. */
 static void s3_element_ends(void *arg, const XML_Char *name)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

@@ -85,8 +85,8 @@ static bool document_equal(const json_t *one, const json_t *other, const char *k
 }
 
 /*
- * Returns whether two schemas differ at most by null as a value, and by the warnings, which only
- * single objects have; then the named schema gets the warnings, too.
+ * Returns whether two schemas are equal, apart from null as a value, and from the warnings, which
+ * only single objects have. If they are, the named schema gets the warnings, too.
  */
 static bool document_same(const json_t *schema, json_t *named)
 {

@@ -340,7 +340,7 @@ static void outbox_take(struct bb_request *rq, void *arg)
 /* Stores the result of an attempt. Runs on a loop. */
 static void outbox_record(struct bb_request *rq, void *arg)
 {
-    /* The attempt after the last one finds that the mail has expired. */
+    /* When a mail has expired, it is taken once more, and abandoned. */
     static const struct bb_sql delay = {
         "UPDATE mail_outbox SET due = least(now() + make_interval(secs => $2::bigint), expires) "
         "WHERE id = $1::uuid",

@@ -12,7 +12,7 @@ CREATE TABLE mail_outbox (
 );
 CREATE INDEX mail_outbox_due ON mail_outbox (due);
 
--- step 2: keys of mails that are sent at most once in a time
+-- step 2: keys of mails that are sent at most once in a period
 
 CREATE TABLE mail_key (
     key   text PRIMARY KEY,

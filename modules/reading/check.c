@@ -59,7 +59,7 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 
     if (submission->notes[count])
         return;
-    /* places: by index (the order of the rows), the place in the order by end */
+    /* places[index of a row]: the place of the row in the order by end */
     size_t *places = bb_alloc(rq, count * sizeof(*places));
     bool *taken = bb_alloc(rq, count * sizeof(*taken)); /* by place: the reading is accepted */
     size_t end = 0;                                     /* the place after the last accepted one */

@@ -97,7 +97,7 @@ json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t en
 {
     const struct {
         const char *name, *text;
-        int64_t number; /* if text is NULL */
+        int64_t number; /* used if text is NULL */
     } members[] = {
         {"id", NULL, (end - READING_EARLIEST) * 2 + (type == 'H')},
         {"startDate", bb_time_text(rq, start), 0},

@@ -1,5 +1,5 @@
 /*
- * Local times that a clock change repeats or skips.
+ * Resolves local times that a clock change repeats or skips.
  *
  * The clock passes a repeated time twice; the order of the readings decides between the two passes.
  * A start takes the pass that is adjacent to the previous row or to a stored reading, else the
@@ -163,7 +163,7 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
     return stored->around[stored->places[p->item - submission->items]];
 }
 
-/* Finds the first end after `start`. If there is none: false, and *end is the last end, if any. */
+/* Sets *end to the first end after `start`; without one, to the last end, if any: returns false. */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
     if (!ends->count && ends->closes && ends->change > start) {

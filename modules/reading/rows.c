@@ -132,7 +132,7 @@ static int rows_find_devices(struct bb_request *rq, struct call *call,
         const char *problem = NULL;
 
         one.device = &devices[key];
-        if (!one.device->size) /* without a problem if it was just deleted */
+        if (!one.device->size) /* no problem is noted if it was just deleted */
             problem = problems[key] ? problems[key] : "Device not found";
         else if (!bb_cell_int(rq, active, key, 0))
             problem = "the device is Inactive";
@@ -216,7 +216,7 @@ static int rows_judge(struct bb_request *rq, struct reading_submission *const *l
 /*
  * Delta readings without a start begin at the end of the previous reading, which is not stored if
  * it has a mistake. So this removes the other readings with mistakes and judges the rest again,
- * until only readings without a start have mistakes; before, these may result from wrong starts.
+ * until only readings without a start have mistakes; until then, wrong starts may cause these.
  * Returns 0, or -1: `bb_failed(rq)`.
  */
 static int rows_judge_open(struct bb_request *rq, struct call *call,

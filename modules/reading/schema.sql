@@ -1,7 +1,7 @@
 -- step 1: readings by device and time, refused and voided readings
 
--- A reading is found by its end: those of a device and type never overlap, so their order by end is
--- also their order by start. Nothing is ever changed, and nothing else refers to a reading.
+-- A reading is found by its end: the readings of a device and type never overlap, so their order by end is also
+-- their order by start. Readings are never changed, and no other table refers to them.
 CREATE TABLE reading (
     device     bigint NOT NULL,
     type       "char" NOT NULL, -- H: History, D: Delta
@@ -161,7 +161,7 @@ CREATE TABLE reading_refused (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     organisation bigint NOT NULL, -- the device's when it was refused; 0: none
     device       bigint NOT NULL,
-    type         "char",          -- as in reading; null, as the next three: not known
+    type         "char",          -- as in reading; this and the next three columns are null if not known
     start_at     timestamptz,
     end_at       timestamptz,
     wh           bigint,
@@ -184,7 +184,7 @@ CREATE TABLE reading_void (
     created_at timestamptz NOT NULL,
     voided_at  timestamptz NOT NULL,
     account    bigint NOT NULL,
-    email      text NOT NULL, -- the account's then
+    email      text NOT NULL, -- of the account when it voided the reading
     reason     text NOT NULL
 );
 CREATE INDEX reading_void_device ON reading_void (device, id);
@@ -220,8 +220,8 @@ BEGIN
 END
 $$;
 
--- Deletes the readings of a device. A request that stores readings changes both rows of reading_device
--- first: so its readings are stored before and deleted, or it finds no device.
+-- Deletes the readings of a device. A request that stores readings changes both rows of reading_device first: so either
+-- its readings are stored before and deleted here, or it finds no device.
 CREATE FUNCTION reading_forget(device bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,
@@ -318,7 +318,7 @@ $$;
 
 DROP FUNCTION reading_partition_make(integer);
 
--- Creates the partitions of this month and the next twelve, and of all months since the latest partition, if no
+-- Creates the partitions of this month and the next twelve, and of all months since the latest partition, in case no
 -- host ran meanwhile. Months of a year that has a partition need none. Rows are only added, so vacuum freezes them
 -- at once: a page is then read once by vacuum, and not again when its rows are old. 100,000 devices add 72 million rows
 -- in a month. With the default, a fifth of them would wait for the next vacuum.

@@ -280,7 +280,7 @@ static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
     return response;
 }
 
-/* Releases the call's slot. Its response's bytes stay counted until it is freed. Any thread. */
+/* Releases the call's slot. The bytes of its response count until the call is freed. Any thread. */
 static void call_leave_place(struct upstream *upstream, struct call *call)
 {
     size_t over = call->bytes_held - call->response.length;

@@ -91,7 +91,7 @@ static int jobs_batches(struct bb_request *rq, const struct bb_sql *sql, int64_t
 void webhook_sweep(struct bb_request *rq)
 {
     const struct webhook *webhook = rq->state;
-    /* an attempt may have begun before its delivery was too old */
+    /* an attempt may begin shortly before its delivery is too old */
     int64_t max_age_ms = webhook_max_age_ms(webhook->settings) + sender_hold_ms(webhook);
     int64_t max_age_s = max_age_ms / 1000;
 
@@ -107,8 +107,8 @@ void webhook_sweep(struct bb_request *rq)
  *
  * Creates the partitions of the coming week, drops those older than webhook.retention_days, and
  * thins those older than webhook.delivered_retention_days. Each is a separate statement, which
- * waits at most 2 s for its locks; if it fails, the job retries it an hour later. If it fails for a
- * week, the default partition takes the rows until it moves them.
+ * waits at most 2 s for its locks; if it fails, the job retries it an hour later. If partitions
+ * cannot be created for a week, rows go to the default partition until a later run moves them.
  */
 
 #define AHEAD_DAYS 7

@@ -14,7 +14,7 @@
 #define WAIT_TEXT "25" /* seconds of a long poll */
 enum {
     TIMEOUT_MS = 40000,
-    FORWARD_MS = 30000, /* longer than a receiver has by default, for debuggers */
+    FORWARD_MS = 30000, /* longer than the default of webhook.timeout, for debugging */
     PAUSE_MS = 1000,    /* after a failure; doubles */
     PAUSE_MOST_MS = 16000,
     TURN_MS = 200,
@@ -76,8 +76,8 @@ static struct curl_slist *listen_headers(struct bb_request *rq, const char *cons
 }
 
 /*
- * Calls the API of the server, again and again while it is unavailable. Returns the response, in
- * the request's memory; NULL if it is refused (printed), or the command ends.
+ * Calls the API of the server, again and again while it is unavailable. Returns the response in the
+ * request's memory; NULL if the server refuses the call (printed), or the command ends.
  */
 static const json_t *listen_call(struct bb_request *rq, struct listen *listen, const char *method,
                                  const char *path, const char *body)

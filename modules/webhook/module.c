@@ -18,7 +18,7 @@ enum {
     LONG_LISTS_EACH = 4, /* lists of one account */
     POLLS = 1024,        /* waiting polls */
     POLLS_EACH = 64,     /* waiting polls of one account */
-    TEST_SHARES = 16     /* an account may have this fraction of the waiting tests */
+    TEST_SHARES = 16     /* an account may have 1/TEST_SHARES of the waiting tests */
 };
 
 static void webhook_close(struct bb_host *host, void *state)
@@ -239,7 +239,7 @@ static const struct bb_field after[] = {
              "whose public key receivers get (ed25519), or both."},                                \
     {.name = "disablePolicy", .type = BB_OBJECT, .flags = BB_NULLABLE | BB_CLEARS,                 \
      .fields = BB_TABLE(after),                                                                    \
-     .help = "Has the webhook disabled when all attempts have failed for the duration `after`, "   \
+     .help = "Disables the webhook when all attempts have failed for the duration `after`, "   \
              "from 1h to 30d, or when the receiver asks for it. Only faults of the receiver "      \
              "count. Default: never.",                                                             \
      .example = "{\"after\":\"5d\"}"},                                                             \
@@ -420,7 +420,7 @@ static const struct bb_field test_reply[] = {
 };
 
 #define BASE "/api/chat/webhooks"
-/* Longer than the longest webhook.timeout, and than a complete recovery. */
+/* Longer than the maximum of webhook.timeout, and long enough to resend all abandoned ones. */
 #define LONG_MS 60000
 
 static const int poll_errors[] = {409, 410, 0};
@@ -498,7 +498,7 @@ static const struct bb_route routes[] = {
      .help = "Resend all abandoned deliveries since a time."},
     {HOOK("POST", "/:id/replay", webhook_replay), .errors = conflict, ID, .deadline_ms = LONG_MS,
      .body = BB_TABLE(replay_body), .body_max = 65536, .reply = BB_TABLE(webhook_replay_fields),
-     .help = "Send the deliveries of a period again, below live traffic."},
+     .help = "Resend the deliveries of a period, after other deliveries."},
     {HOOK("GET", "/:id/replay", webhook_replay_get), ID, .reply = BB_TABLE(webhook_replay_fields),
      .help = "Get the progress of the latest replay."},
     {HOOK("DELETE", "/:id/replay", webhook_replay_cancel), .flags = BB_NO_BODY | BB_AUDITED, ID,

@@ -23,7 +23,7 @@ CREATE TABLE webhook_hook (
 );
 CREATE INDEX webhook_hook_account ON webhook_hook (account, id);
 
--- For the three reasons to see an event. An event scans all three indexes, and reads only webhooks that match.
+-- One index for each reason why an owner may see an event. An event scans all three, and reads only matching webhooks.
 CREATE INDEX webhook_hook_all ON webhook_hook (id) WHERE sees_all;
 CREATE INDEX webhook_hook_organisations ON webhook_hook USING gin (organisations)
     WITH (fastupdate = off);
@@ -96,9 +96,9 @@ CREATE TABLE webhook_body (
 
 CREATE TABLE webhook_body_rest PARTITION OF webhook_body DEFAULT;
 
--- Events for more webhooks than the publisher's transaction inserts deliveries for. `webhooks` are the webhooks that
--- should get the event when it is committed; the first `done` of them have their delivery. The body is in
--- webhook_body. account: the account that raised the event (0: none), because accounts take turns.
+-- Events that match more webhooks than a transaction should insert deliveries for. `webhooks` are the webhooks that get
+-- the event; the first `done` of them have their delivery. The body is in webhook_body. account: the account that
+-- raised the event (0: none), because accounts take turns.
 CREATE TABLE webhook_expansion (
     id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account   bigint NOT NULL,
@@ -308,7 +308,7 @@ INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status, delivered, lo
 DROP INDEX webhook_delivery_queue;
 ALTER TABLE webhook_delivery DROP COLUMN owner, DROP COLUMN queued_at, DROP COLUMN next_at, DROP COLUMN tries,
     DROP COLUMN state, DROP COLUMN log;
-CREATE INDEX webhook_delivery_log ON webhook_delivery (id); -- what was appended since a cursor
+CREATE INDEX webhook_delivery_log ON webhook_delivery (id); -- finds the deliveries after a cursor
 DROP SEQUENCE webhook_delivery_number;
 
 -- Deliveries with their state. LATERAL and OFFSET 0 make PostgreSQL look up each outcome by its key, whatever the
@@ -389,9 +389,9 @@ BEGIN
 END
 $$;
 
--- Drops the partitions of a day, unless something in it still waits. The first look costs no lock. A transaction
--- that sends a delivery of the day again may commit after it, so the function locks the tables, which every such
--- transaction uses, and looks again. A delivery may be a day younger than its body.
+-- Drops the partitions of a day, unless something in it still waits. The first check needs no lock. A transaction that
+-- sends a delivery of the day again may commit after it, so the function locks the tables, which every such transaction
+-- uses, and checks again. A delivery may be a day younger than its body.
 CREATE OR REPLACE FUNCTION webhook_partition_drop(day date) RETURNS boolean
     LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
@@ -497,9 +497,9 @@ ALTER TABLE webhook_hook ADD COLUMN rate_limit jsonb; -- {"limit": n, "per": "se
 -- step 10: the health of webhooks, and policies that disable them
 
 -- disable_policy: {"after": duration}. disabled_reason: 'failing', 'gone' (status 410) or 'requested' (by a header);
--- only a webhook that was disabled by its policy has it. exhausted: deliveries abandoned since exhausted_at, the last
--- event webhook.exhausted. The owner of the shard updates these columns; room in the pages keeps that from touching
--- the indexes.
+-- only a webhook that was disabled by its policy has it. exhausted: deliveries abandoned since exhausted_at, the time
+-- of the last event webhook.exhausted. The owner of the shard updates these columns; the free room in each page allows
+-- updates that do not touch the indexes.
 ALTER TABLE webhook_hook ADD COLUMN disable_policy jsonb, ADD COLUMN failing_since timestamptz,
     ADD COLUMN last_success_at timestamptz, ADD COLUMN disabled_at timestamptz, ADD COLUMN disabled_reason text,
     ADD COLUMN exhausted integer NOT NULL DEFAULT 0, ADD COLUMN exhausted_at timestamptz;
@@ -569,7 +569,7 @@ CREATE TABLE webhook_consumer (
     PRIMARY KEY (webhook, name)
 );
 
--- Drops the partitions of a day like before, and notes what polled webhooks lose.
+-- Drops the partitions of a day as before, and records the last event that polled webhooks lose.
 ALTER FUNCTION webhook_partition_drop(date) RENAME TO webhook_partition_drop_day;
 CREATE FUNCTION webhook_partition_drop(day date) RETURNS boolean
     LANGUAGE plpgsql AS $$
@@ -663,9 +663,10 @@ ALTER TABLE webhook_host ADD COLUMN previous bigint;
 ALTER TABLE webhook_shard DROP CONSTRAINT webhook_shard_owner_fkey,
     ADD FOREIGN KEY (owner) REFERENCES webhook_host ON UPDATE CASCADE ON DELETE SET NULL;
 
--- The heartbeat as before. On a new timeline all hosts get new ids, which end their leases, and eight seconds to learn
--- them. They keep their shards, so that each can record its outcomes before the deliveries are read again. Ids of hosts
--- continue a million higher, too, because the old primary may have given the next ids to hosts whose rows were lost.
+-- The heartbeat as before. On a new timeline all hosts get new ids, which end their leases, and have eight seconds to
+-- read them. They keep their shards, so that each can record its outcomes before the deliveries are read again. Ids of
+-- hosts continue a million higher, too, because the old primary may have given the next ids to hosts whose rows were
+-- lost.
 ALTER FUNCTION webhook_tend(bigint, jsonb, boolean) RENAME TO webhook_tend_here;
 CREATE FUNCTION webhook_tend(host bigint, host_counters jsonb, leaves boolean, OUT me bigint, OUT paused boolean,
     OUT fair integer, OUT buried integer, OUT frontier bigint, OUT low_xact bigint, OUT next_xact bigint,
@@ -715,7 +716,7 @@ BEGIN
 END
 $$;
 
--- Drops the partitions of a day, unless something in it still waits. The first check costs no lock. A transaction
+-- Drops the partitions of a day, unless something in it still waits. The first check needs no lock. A transaction
 -- that sends a delivery of the day again may commit after it, so the function locks the tables, which every such
 -- transaction uses, and checks again. A delivery may be a day younger than its body.
 CREATE OR REPLACE FUNCTION webhook_partition_drop_day(day date) RETURNS boolean
@@ -883,10 +884,9 @@ END
 $$;
 
 -- Queues: rows are inserted and soon deleted, so the number of dead rows has nothing to do with the size of the table.
--- When a receiver is down, webhook_waiting has millions of rows; with the default, as many as a fifth of them would be
--- dead before they are removed, and the scans for deliveries that are due would read their index entries. To give the
--- empty end of a table back to the system needs an exclusive lock, which cancels queries on replicas, and the space is
--- used again soon.
+-- When a receiver is down, webhook_waiting has millions of rows; by default, as many as a fifth of them would be dead
+-- before vacuum removes them, and the scans for due deliveries would read their index entries. Truncating the empty end
+-- of a table needs an exclusive lock, which cancels queries on replicas, and the space is used again soon.
 ALTER TABLE webhook_waiting SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
     vacuum_truncate = off);
 ALTER TABLE webhook_expansion SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,

@@ -8,7 +8,7 @@
 #include "modules/webhook/publish/publish.h"
 
 /*
- * The condition on a webhook h that the caller may access. Its parameters are the webhook in the
+ * The SQL condition that the caller may access the webhook h. Its parameters are the webhook in the
  * path, whether the caller is an Admin, and the caller's account.
  */
 #define WEBHOOK_MINE "h.id = $1::bigint AND ($2::boolean OR h.account = $3::bigint)"
@@ -27,7 +27,7 @@
     }
 // clang-format on
 
-/* The payload of an event, in the examples of the reference. */
+/* The API reference shows this as an example of an event's payload. */
 #define WEBHOOK_EXAMPLE                                                                            \
     "{\"conversationId\":1,\"message\":{\"uuid\":\"01a1fdfd-a419-7423-8a51-0d2f3f1c6f11\","        \
     "\"username\":\"operator@example.com\",\"chatEntry\":\"The inverter is online again.\","       \
@@ -35,7 +35,7 @@
 
 extern const char *const webhook_delivery_states[];
 
-/* Fields of responses, in the order of columns. */
+/* The fields of responses, in the order of the columns that the statements return. */
 extern const struct bb_field webhook_delivery_fields[7], webhook_delivery_body_fields[8],
     webhook_statistics_fields[5], webhook_hour_fields[4], webhook_replay_fields[10],
     webhook_texts[1];
@@ -54,25 +54,25 @@ const char *webhook_check_url(struct bb_request *rq, const char *field, const ch
 
 /* ---- options.c: the members of a webhook that its owner sets ---- */
 
-/* The columns that options_take() sets; SIGNING_COLUMNS are set only with SIGNING_VALUES. */
+/* The columns that options_take() may set, except SIGNING_COLUMNS. */
 #define OPTION_COLUMNS                                                                             \
     "url, events, name, description, filter, rate_limit, ordering, headers, retry_policy,"         \
     " disable_policy, signature, filter_path, authentication, certificate_until,"                  \
     " certificate_warned, kind, destination"
 
 /*
- * Return columns for jsonb_populate_record(), which live as long as the request: options_new() the
- * id; options_take() also the columns that the body changes, unless it refuses the request.
+ * Return columns for jsonb_populate_record(), in the request's memory: options_new() returns the
+ * id, options_take() also the columns that the body changes. options_take() may refuse the request.
  */
 json_t *options_new(struct bb_request *rq, int64_t webhook);
 json_t *options_take(struct bb_request *rq, int64_t webhook);
 
-/* Seals a text (NULL: none) for the column that has the name of its part, and adds it. */
+/* Adds the sealed text to `columns`, under the name of its part; text NULL clears the column. */
 void option_seal(struct bb_request *rq, const char *part, const char *text, json_t *columns);
 
 /*
- * Returns a sealed JSON object, which lives as long as the request; an empty one if no key opens it
- * (logged). option_headers_show() and authentication_show() return it with masked secrets.
+ * Opens a sealed JSON object, which lives as long as the request. If no key opens it, it logs this
+ * and returns {}. option_headers_show() and authentication_show() mask the secrets in it.
  */
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell);
 json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *cell);
@@ -109,9 +109,9 @@ void webhook_certificates(struct bb_request *rq); /* a job */
 
 extern const struct bb_sql poll_page;
 extern const struct bb_field poll_event_fields[5], poll_consumer_fields[3];
-/* Refuses members that a new webhook, or the webhook of a PATCH, cannot have with its kind. */
+/* Refuses a POST (`create`) or PATCH with members that the kind of the webhook does not allow. */
 void poll_check_members(struct bb_request *rq, bool create);
-void poll_check_sends(struct bb_request *rq); /* refuses polled webhooks, and unknown ones */
+void poll_check_sends(struct bb_request *rq); /* refuses requests for polled or unknown webhooks */
 /* Routes, like those below. */
 bb_handler webhook_poll, webhook_commit, webhook_consumers, webhook_consumer_delete;
 

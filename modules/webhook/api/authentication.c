@@ -164,7 +164,7 @@ enum { BATCH = 100 };
 #define WARN_DAYS_TEXT "14"
 #define UNTIL BB_SQL_TIME("certificate_until")
 
-/* Raises an event for each certificate that expires soon, once. */
+/* Raises one event for each certificate that expires soon. */
 static int authentication_warn(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql sql = {

@@ -26,7 +26,7 @@ struct filter {
     size_t conditions, patterns;
 };
 
-/* A condition: its place in the filter, for errors, and the jsonpath of the value it is about. */
+/* Where a condition is in the filter (for errors), and the jsonpath of the value it checks. */
 struct place {
     const char *name, *path;
     int depth;
@@ -70,7 +70,7 @@ static const char *filter_quote(const struct filter *filter, const char *text)
     return filter_literal(filter, bb_json_hold(filter->rq, json_string(text)));
 }
 
-/* Returns the path of a member; a JSON string is also a name in jsonpath. */
+/* Returns the path of a member. jsonpath accepts its name as a JSON string. */
 static const char *filter_member(const struct filter *filter, const char *path, const char *name)
 {
     return bb_format(filter->rq, "%s.%s", path, filter_quote(filter, name));
@@ -93,7 +93,7 @@ static void filter_count_pattern(struct filter *filter)
 
 /* ---- operators ---- */
 
-/* The value equals `value`, also if both are objects or arrays. */
+/* Returns the predicate that a value equals `value`. Both may be objects or arrays. */
 static const char *filter_same(struct filter *filter, json_t *value, struct place place)
 {
     struct bb_request *rq = filter->rq;
@@ -146,7 +146,7 @@ static const char *filter_compare(struct filter *filter, json_t *value, struct p
                      filter_literal(filter, value));
 }
 
-/* Returns a regular expression for the text, which must be the end of the value. */
+/* Returns a regular expression that matches values ending with the text. */
 static const char *filter_end(const struct filter *filter, const char *text)
 {
     char *pattern = bb_alloc(filter->rq, 2 * strlen(text) + 2), *to = pattern;
@@ -189,8 +189,8 @@ static const char *filter_affix(struct filter *filter, json_t *value, struct pla
 }
 
 /*
- * $in: the payload's value is an item of the operand, if this is a list, or else an array or a text
- * that contains the operand. $nin (`not` is set): it is not an item, or does not contain it.
+ * $in: if the operand is a list, the payload's value must be one of its items; otherwise the value
+ * must be an array or a text that contains the operand. $nin (`not` is set): the opposite of $in.
  */
 static const char *filter_in(struct filter *filter, json_t *value, struct place place,
                              const char * not )
@@ -280,7 +280,7 @@ enum { OPERATORS = sizeof(operators) / sizeof(operators[0]) };
 
 /* ---- conditions ---- */
 
-/* The operators of an object, and one predicate for its other members. */
+/* Returns the predicate of an object: of its operators and of its other members. */
 static const char *filter_object(struct filter *filter, json_t *object, struct place place)
 {
     const char *name, *text = "", *members = "";
@@ -309,7 +309,7 @@ static const char *filter_object(struct filter *filter, json_t *object, struct p
     return bb_format(filter->rq, "(%s)", text);
 }
 
-/* Returns the predicate of a value, a list of items to be contained, or an object. */
+/* A condition is a value, an object, or a list of items that the payload must contain. */
 static const char *filter_condition(struct filter *filter, json_t *condition, struct place place)
 {
     struct bb_request *rq = filter->rq;
@@ -364,8 +364,8 @@ void filter_take(struct bb_request *rq, json_t *value, json_t *columns)
 
 /*
  * Evaluates a filter for the latest events that the owner's webhooks have deliveries of. The
- * parameters of WEBHOOK_MINE come first; $4 is the predicate, null: everything matches. Each of up
- * to 100 webhooks is searched, because the latest events may be deliveries of any one.
+ * parameters of WEBHOOK_MINE come first; $4 is the predicate, null: everything matches. Up to 100
+ * webhooks are searched, because each of them may have some of the latest events.
  */
 static const struct bb_sql test = {
     "WITH owner AS MATERIALIZED (SELECT h.id, h.account FROM webhook_hook h WHERE " WEBHOOK_MINE

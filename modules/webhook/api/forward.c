@@ -2,7 +2,7 @@
  * Webhooks with a destination: the service "event log" reads the events of such a webhook of kind
  * "poll" like a client, and passes them to the service "destination:NAME" of another module. The
  * consumer with the name of the destination has the offset. Only events up to the cursor of the
- * shard are read: no event can appear before it any more.
+ * shard are read, because no further event can appear below the cursor.
  */
 #include <string.h>
 
@@ -29,8 +29,8 @@ static const struct bb_sql next = {
 enum { HOOK, AFTER, LAST, DROPPED, TIMELINE };
 
 /*
- * $1 webhook, $2 destination, $3 the last event that was published, or the offset before it, $4 the
- * timeline of the offset: after a promotion meanwhile, it may be the offset of another event.
+ * $1 webhook, $2 destination, $3 offset: the last event that was published, or the previous offset,
+ * $4 timeline of the offset. After a promotion, another event may have the same offset.
  */
 static const struct bb_sql commit = {
     "INSERT INTO webhook_consumer (webhook, name, committed) SELECT id, $2, $3::bigint"
@@ -110,8 +110,8 @@ static int forward(void *state, struct bb_request *rq, const char *destination)
     if (batch.published)
         offset = bb_cell_int(rq, rows, batch.published - 1, 0);
     else if (dropped_to)
-        offset = dropped_to; /* so that it is logged once */
-    /* Also if nothing was published, so that the destination's other webhooks get their turn. */
+        offset = dropped_to; /* so that the loss is logged only once */
+    /* Always commit, so that the destination's other webhooks get their turn. */
     if (!bb_query(rq, &commit,
                   BB_ARGS(bb_i(hook), bb_t(destination), bb_i(offset), bb_i(timeline))))
         return forward_failed(rq, destination);

@@ -15,8 +15,8 @@
 enum { HEADERS_MAX = 20, HEADERS_BYTES = 8192, HEADER_NAME_MAX = 128, SEPARATORS = 4 };
 
 /*
- * Returns whether the sender or libcurl sets the header, or it belongs to a connection. In the
- * list, a name that ends with a hyphen is the beginning of several names.
+ * Returns whether the sender or libcurl sets the header, or the header belongs to a connection. In
+ * the list, a name that ends with a hyphen is a prefix.
  */
 static bool option_header_is_reserved(const char *name)
 {
@@ -212,12 +212,12 @@ int webhook_jwks(struct bb_request *rq)
 static const struct option {
     const char *name; /* of the member */
     /*
-     * Checks the member of a request, which may be JSON's null, and adds the new values of its
-     * columns, as texts, JSON or null, to `columns`, or refuses the request (bb_end()). NULL: the
-     * table of the body checks it.
+     * Checks the member's value, which may be JSON null, and adds the new values of the member's
+     * columns (texts, JSON or null) to `columns`, or refuses the request (bb_end()). NULL: the
+     * table of the body checks the value.
      */
     void (*take)(struct bb_request *rq, json_t *value, json_t *columns);
-    const char *column; /* if `take` is NULL */
+    const char *column; /* set only if `take` is NULL */
 } options[] = {
     {"url", webhook_take_url, NULL},
     {"events", webhook_take_events, NULL},

@@ -1,6 +1,6 @@
 /*
- * Webhooks of kind "poll": a client reads their events, for example because a firewall keeps
- * requests from it. The events are the deliveries in the log, which no sender sends. An offset is
+ * Webhooks of kind "poll": a client reads their events, for example because a firewall blocks
+ * requests to it. The events are the deliveries in the log, which no sender sends. An offset is
  * the id of a delivery. Each consumer has its last committed offset, and reads the events after it.
  *
  * Ids increase in the order in which transactions get them, but the transactions may commit in a
@@ -18,7 +18,7 @@ enum {
     LIMIT = 100,       /* events of a response, by default */
     AGAIN_MS = 5000,   /* a waiting request looks again, because notifications may be lost */
     SETTLE_MS = 1000,  /* minimum time to wait for transactions */
-    SETTLE_MOST = 256, /* ms between two looks at these transactions */
+    SETTLE_MOST = 256, /* maximum ms between two checks for these transactions */
 };
 #define CONSUMERS "100"     /* of a webhook */
 #define PAGE_BYTES "262144" /* of the payloads of a response; only the first may exceed it */
@@ -98,7 +98,7 @@ enum { KIND, COMMITTED, DROPPED, LAST, CURSOR, LOW_XACT, NEXT_XACT };
 static const struct bb_sql low_xact = {
     "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", 0};
 
-/* $1 webhook, $2 the offset before the first event, $3 of the last one */
+/* $1 webhook, $2 the offset before the first event, $3 the offset of the last event */
 #define CREATED BB_SQL_MS("created_at")
 #define BYTES "octet_length(coalesce(d.body, b.body))"
 const struct bb_sql poll_page = {
@@ -160,11 +160,11 @@ int webhook_poll(struct bb_request *rq)
         poll_look(rq, &range);
         if (!range.last && news && left_ms > 0)
             bb_completion_wait(rq, news, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
-        /* The token may be revoked: the response is empty, and the next request is checked. */
+        /* If the token may be revoked, respond with no events; the next request is checked. */
         if (atomic_load(&waiter->revoked))
             left_ms = range.last = 0;
     } while (!range.last && news && left_ms > 0);
-    /* Waits until no event can appear before the last one, or ends the response earlier. */
+    /* Wait until no event can appear before the last one, or respond with fewer events. */
     if (until_ms < bb_now_ms(rq->host) + SETTLE_MS)
         until_ms = bb_now_ms(rq->host) + SETTLE_MS;
     for (int64_t pause_ms = 2; range.last > range.cursor && range.low_xact < range.next_xact;

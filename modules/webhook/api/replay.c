@@ -105,7 +105,7 @@ int webhook_replay(struct bb_request *rq)
     int64_t id = bb_segment_int(rq, "id"), matched = 0;
     bool counts = json_is_true(json_object_get(bb_body(rq), "dryRun"));
 
-    if (!counts) /* a count changes nothing */
+    if (!counts) /* a dry run changes nothing */
         bb_audit(rq, NULL);
     poll_check_sends(rq);
     const struct bb_rows *rows = bb_query_or_end(rq, &range, BB_ARGS(bb_t(since), bb_t(until)));

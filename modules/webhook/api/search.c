@@ -65,7 +65,7 @@ static const struct bb_sql scanned = {
 
 struct search {
     int64_t webhook, before;
-    char given[2048]; /* JSON; the table of the query limits the texts, so that it is not cut */
+    char given[2048]; /* JSON, which fits because the table of the query limits the texts */
 };
 
 static void search_read(struct bb_request *rq, struct search *search)
@@ -98,7 +98,7 @@ int webhook_deliveries(struct bb_request *rq)
     const struct bb_rows *rows = bb_query_or_end(
         rq, &list, BB_ARGS(SEARCH_ARGS(&search), bb_i(limit + 1), bb_i(PAGE_BYTES)));
     size_t count = bb_count(rq, rows) > (size_t)limit ? (size_t)limit : bb_count(rq, rows);
-    /* Another page follows if the statement found more deliveries than fit in the bytes. */
+    /* Another page follows if the statement found more deliveries than fit in a page. */
     bool more = count && count < (size_t)bb_cell_int(rq, rows, 0, FOUND);
     const char *next = more ? bb_cell(rq, rows, count - 1, ID) : NULL;
 

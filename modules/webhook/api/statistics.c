@@ -8,7 +8,7 @@ const struct bb_field webhook_statistics_fields[] = {
     {.name = "abandoned", .type = BB_INT, .flags = BB_REQUIRED, .example = "0"},
     {.name = "queued", .type = BB_INT, .flags = BB_REQUIRED},
     {.name = "durationMs", .type = BB_INT, .flags = BB_REQUIRED | BB_NULLABLE,
-     .help = "Median of the attempts that delivered.", .example = "87"},
+     .help = "Median duration of the successful attempts.", .example = "87"},
 };
 const struct bb_field webhook_hour_fields[] = {
     {.name = "at", .type = BB_TIME, .flags = BB_REQUIRED, .help = "When the hour begins."},

@@ -74,8 +74,8 @@ const char *webhook_masked(struct bb_request *rq, const char *secret)
 }
 
 /*
- * Returns a sealed secret masked, as JSON that lives as long as the request. "****": secrets.keys
- * lacks its key (logged).
+ * Returns a sealed secret masked, as JSON that lives as long as the request. If no key of
+ * secrets.keys opens the secret, it logs this and returns "****".
  */
 static json_t *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
 {
@@ -93,7 +93,7 @@ static json_t *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
     return bb_hold(rq, mask);
 }
 
-/* Returns `,"NAME":VALUE` for a sealed member with masked secrets; "" if the webhook has none. */
+/* Returns `,"NAME":VALUE` of a sealed member, with masked secrets; "" if the member is null. */
 static const char *webhook_sealed(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                   size_t column, const char *name,
                                   json_t *(*show)(struct bb_request *, int64_t, const char *))
@@ -214,7 +214,7 @@ static const struct bb_sql insert = {
     0,
 };
 
-/* Serializes the creations of an account: two that count at once would both find room. */
+/* Makes concurrent POSTs of an account wait, so that together they stay within the limit. */
 static const struct bb_sql lock = {
     "SELECT pg_advisory_xact_lock(hashtextextended('busbar.webhook.account.' || $1::bigint, 0))",
     0};
@@ -262,8 +262,8 @@ int webhook_create(struct bb_request *rq)
  * ---- GET of all webhooks, of one, and of the names of events ----
  *
  * Secrets are masked. Without `limit` the response has all webhooks: a short list is sent at once,
- * a longer list page by page. Pages have limited bytes, because the loop makes a page at once, and
- * a webhook may have 50 KiB.
+ * a longer list page by page. The bytes of a page are limited, because the loop is blocked while it
+ * builds a page, and a webhook may have 50 KiB.
  */
 
 int webhook_events(struct bb_request *rq)
@@ -370,7 +370,7 @@ void webhook_changed(void *state, const char *payload)
         sender_changed(sender, hook ? strtoll(payload + 5, NULL, 10) : 0);
 }
 
-/* If notifications may be lost (NULL), the next heartbeat reads the switch. */
+/* Payload NULL: notifications may be lost, so the next heartbeat reads the pause switch. */
 void webhook_pause_heard(void *state, const char *payload)
 {
     if (payload)
@@ -415,7 +415,7 @@ static int webhook_write(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_fail(rq, 404, "Webhook not found");
     if (bb_notify(rq, tx, WEBHOOK_CHANNEL, webhook_payload(rq)))
         return bb_failed(rq);
-    if (!change->columns) { /* this also sees a replay that was started while `sql` waited */
+    if (!change->columns) { /* finds also a replay that started while `sql` waited */
         bb_tx_query_or_end(rq, tx, &replay, values, 1);
         return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
     }

@@ -14,7 +14,7 @@
  * response that shows the secret once.
  */
 
-/* The purpose of the secret names no part, because the secret was the first part to be sealed. */
+/* Sets the purpose of a sealed part. The part "secret" keeps its old purpose without a name. */
 static void webhook_purpose(int64_t webhook, const char *part, char purpose[64])
 {
     bool named = strcmp(part, WEBHOOK_PART_SECRET) != 0;
@@ -125,7 +125,7 @@ struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter)
     struct bb_completion *completion = bb_completion(rq);
 
     BB_LOCKED(&waiters->lock);
-    waiter_signal(waiter); /* the previous one, for which the request no longer waits */
+    waiter_signal(waiter); /* the previous completion: the request no longer waits for it */
     waiter->completion = completion;
     return waiters->ended && !waiter->test ? NULL : completion;
 }

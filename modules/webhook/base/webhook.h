@@ -39,9 +39,8 @@
 #define WEBHOOK_NUMBER(log) "coalesce((" log " -> -1 ->> 'number')::int, 0) + 1"
 
 /*
- * An SQL expression: the condition on a webhook h that its filter, if it has one, matches a
- * payload, an expression of webhook_payload(). The filter of a payload that jsonb cannot hold is
- * ignored.
+ * An SQL expression: the webhook h has no filter, or its filter matches the payload, which is an
+ * expression of webhook_payload(). If jsonb cannot hold the payload, the filter is ignored.
  */
 #define WEBHOOK_FILTERED(payload)                                                                  \
     "(h.filter_path IS NULL OR coalesce(" payload " @@ h.filter_path, true))"
@@ -59,7 +58,7 @@
         "1", "o.at", "o.status", "o.duration_ms", "NULL", "o.answer",                              \
         "o.headers") ")) FROM old o RETURNING id, webhook)"
 
-/* An SQL expression: the condition of a replay on a delivery d with the outcome o. */
+/* An SQL expression: whether a replay includes the delivery d, which has the outcome o. */
 #define WEBHOOK_REPLAYED(since, until, delivered, events)                                          \
     "d.event <> '" WEBHOOK_PING "' AND d.created_at >= " since " AND (" until " IS NULL OR"        \
     " d.created_at < " until ") AND o.delivered IS NOT NULL AND (" delivered " IS NULL OR"         \
@@ -107,10 +106,10 @@ struct webhook {
 #define WEBHOOK_SECRET_MAX 256 /* characters */
 
 /*
- * The parts of a webhook that are sealed, with the names of their columns. The name of a part is
- * bound to its sealed text.
+ * The parts of a webhook that are sealed, with the names of their columns. A sealed text can be
+ * opened only with the name of its part.
  */
-#define WEBHOOK_PART_SECRET "secret" /* also of the previous secret */
+#define WEBHOOK_PART_SECRET "secret" /* also for the previous secret */
 #define WEBHOOK_PART_HEADERS "headers"
 #define WEBHOOK_PART_AUTHENTICATION "authentication"
 #define WEBHOOK_PART_SIGNING_KEY "signing_key"
@@ -154,15 +153,15 @@ void waiters_free(struct waiters *waiters);
 struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t id, bool test);
 
 /*
- * Returns a completion, which is signaled after waiters_report() for a test; else at the next event
- * of the webhook, or when the webhook, the account or one of its tokens changes. NULL: the
- * generation has ended, or out of memory.
+ * Returns a completion. For a test, waiters_report() signals it; otherwise the next event of the
+ * webhook, or a change of the webhook, the account or one of its tokens. NULL: the generation has
+ * ended, or out of memory.
  */
 struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter);
 
 /*
- * Wake the requests that wait for a webhook (0: for any); the requests of an account (0: of any),
- * because it has changed; and all of these for good. Any thread.
+ * Wake requests that wait: for a webhook (0: any); of an account that has changed (0: any); or all
+ * of them, when the generation ends. Only tests continue to wait. Any thread.
  */
 void waiters_wake(struct waiters *waiters, int64_t webhook);
 void waiters_access_changed(struct waiters *waiters, int64_t account);

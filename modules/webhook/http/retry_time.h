@@ -1,13 +1,13 @@
 /*
- * When a delivery is attempted again, and when it is abandoned. The functions have no side effects.
+ * Decides when a delivery is attempted again or abandoned. The functions have no side effects.
  *
  * The delays [1, 4] mean three attempts: the second starts 1 s after the first has failed, the
  * third 4 s after the second. Retry-After in the response may lengthen a delay, but never shortens
  * it. A response 410 ends the attempts.
  *
- * The delays of webhook.retry_delays are exact, and Retry-After lengthens them to at most 60 s. The
- * delays of a webhook's own policy have jitter if they are 60 s or longer, because the deliveries
- * of an outage would all be attempted again at the same time, and Retry-After may be 24 h.
+ * The delays of webhook.retry_delays are exact, and Retry-After lengthens them to at most 60 s.
+ * With a webhook's own policy, Retry-After may be up to 24 h, and delays of 60 s or more have
+ * jitter, so that not all deliveries of an outage are attempted again at the same time.
  */
 #ifndef WEBHOOK_RETRY_TIME_H
 #define WEBHOOK_RETRY_TIME_H

@@ -45,7 +45,7 @@ bool sign_secret_good(const char *secret)
     return !sign_is_encoded(secret) || sign_digits(secret) > 0;
 }
 
-/* Returns the context of a secret whose bytes are written as "whsec_…", or of its text. */
+/* Returns a context whose key is the base64 after "whsec_", or else the secret's text. */
 static EVP_MAC_CTX *sign_standard_key(EVP_MAC *algorithm, const char *secret)
 {
     size_t digits = sign_digits(secret), padded = (digits + 3) / 4 * 4;
@@ -164,7 +164,7 @@ int sign_pair_make(char private_key[SIGN_PAIR], char public_key[SIGN_PAIR])
 
 EVP_PKEY *sign_pair_read(const char *private_key)
 {
-    unsigned char bytes[RAW_KEY + 1]; /* the block decodes to one byte more */
+    unsigned char bytes[RAW_KEY + 1]; /* EVP_DecodeBlock() also decodes the padding */
     EVP_PKEY *key = NULL;
 
     if (strlen(private_key) == SIGN_PAIR - 1 &&

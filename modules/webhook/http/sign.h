@@ -11,8 +11,8 @@
  * Its signature is "v1a," and base64. A private key is written as "whsk_" and the base64 of its 32
  * bytes, a public key as "whpk_" and base64.
  *
- * The OpenSSL algorithm is looked up once. Each secret has a keyed context, which every signature
- * starts again, so only one thread at a time may use a key.
+ * The OpenSSL algorithm is looked up once. Each secret has a keyed context, which each signature
+ * resets, so only one thread at a time may use a key.
  */
 #ifndef WEBHOOK_SIGN_H
 #define WEBHOOK_SIGN_H

@@ -1,11 +1,11 @@
 /*
  * Enqueues deliveries in the publisher's transaction, with one statement, however many webhooks
- * match. The statement inserts one delivery per webhook. With more than AT_ONCE webhooks, other
- * requests would wait too long for the transaction: the statement inserts one row that describes
- * the recipients, and expand.c creates the deliveries after the commit.
+ * match. The statement inserts one delivery per webhook. If more than AT_ONCE webhooks match, other
+ * requests would wait too long for the transaction: the statement inserts one row that lists the
+ * webhooks, and expand.c creates the deliveries after the commit.
  *
- * The statement always runs. To skip it, this host would have to know that no other host is
- * registering a webhook now: a webhook gets events from the response to its POST on, and a cache on
+ * The statement always runs. To skip it, this host would have to be sure that no other host has
+ * registered a webhook: after the response to its POST a webhook gets all events, and a cache on
  * this host would be updated later. If no webhook matches, the statement costs three look-ups in
  * small indexes and no extra round trip.
  *
@@ -77,10 +77,10 @@ static const struct bb_keyed enqueue = {
 };
 
 /*
- * Like `enqueue`, if there may be many webhooks, or for a large body ($7), which gets its own row.
- * $8 is the account that raised the event. $9: the body is too large for filters to be evaluated in
- * this transaction. $10: its key. Deliveries to webhooks with `ordering` are stored at once,
- * however many there are. One row of nulls means that the event must be expanded.
+ * Like `enqueue`, for events that may have many webhooks, or whose large body ($7) gets its own
+ * row. $8 is the account that raised the event. $9: the body is too large to evaluate filters in
+ * this transaction. $10: the event's key. Deliveries to webhooks with `ordering` are stored at
+ * once, however many there are. One row of nulls means that the event must be expanded.
  */
 static const struct bb_sql enqueue_any = {
     "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path, h.ordering,"
@@ -108,7 +108,7 @@ static const struct bb_sql enqueue_any = {
 
 /*
  * Enqueues several events. $3 no e-mails, $4 JSON: {id, body, key} of each event, $5 traceparent.
- * The type json keeps the text of a body.
+ * With the type json, PostgreSQL keeps the bytes of a body.
  */
 static const struct bb_sql enqueue_all = {
     "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path, h.ordering" MATCHING ")"
@@ -122,10 +122,9 @@ static const struct bb_sql enqueue_all = {
 };
 
 /*
- * Enqueues an event about a webhook for the other webhooks of its owner. Without the limit, the
- * hundreds of webhooks of one owner with the same receiver would have the square of their number of
- * deliveries, in the transaction that records their outcomes. $1 event, $2 the webhook, $3 the
- * event's id, $4 body, $5 traceparent
+ * Enqueues an event about a webhook for the other webhooks of its owner. Without the limit, n
+ * webhooks of an owner that fail together would have n * n deliveries, in the transaction that
+ * records their outcomes. $1 event, $2 the webhook, $3 the event's id, $4 body, $5 traceparent
  */
 #define ABOUT_MOST "100"
 static const struct bb_sql enqueue_about = {
@@ -168,7 +167,7 @@ struct gathered {
     struct sender_event events[MOST];
 };
 
-/* Passes the rows to the sender after the commit. Rows are in the order of the events. */
+/* Runs after the commit: passes the rows to the sender. They are in the order of the events. */
 static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct gathered *all = arg;
@@ -199,7 +198,7 @@ static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
     }
 }
 
-/* Adds the hand-over after the commit. A superseded generation notifies all senders, too. */
+/* Has enqueue_pass() called after the commit. A superseded generation notifies all senders. */
 static int enqueue_after(struct bb_request *rq, struct bb_tx *tx, struct gathered *all)
 {
     if (all->index < 0 ||
@@ -284,7 +283,7 @@ static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhoo
 
 enum { KEY_MAX = 128 }; /* bytes of a value; events with a longer one have no order */
 
-/* Looks in the members of an object, which is the member `parent` of another one. */
+/* Searches an object, which is the member `parent` of another object (NULL: of none). */
 static const char *enqueue_find_key(struct bb_request *rq, const struct bb_table *fields,
                                     const json_t *object, const char *parent)
 {
