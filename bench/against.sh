@@ -64,7 +64,7 @@ settle() {
     sql busbar -c 'SET client_min_messages = warning' -c 'TRUNCATE webhook_delivery, webhook_outcome, webhook_waiting, webhook_backlog, webhook_expansion' ||
         die "the deliveries could not be removed"
     until [ "$(open_attackers)" -eq 0 ] && [ "$(sql busbar -Atc "$busy")" = 0 ]; do
-        [ "$tries" -lt 300 ] || die "what the attack began does not end"
+        [ "$tries" -lt 300 ] || die "the requests of the attack do not end"
         tries=$((tries + 1))
         sleep 0.1
     done

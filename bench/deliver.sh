@@ -185,7 +185,7 @@ run_cost() {
     record "$1" cost "$2" "$host_pid"
 }
 
-# run_isolation ROUND alone|hanging: nine webhooks, with a tenth that never answers or without.
+# run_isolation ROUND alone|hanging: measures nine webhooks, alone or with a tenth that never answers.
 run_isolation() {
     local url=http://127.0.0.1:$receiver_port
 

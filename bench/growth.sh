@@ -1,5 +1,5 @@
-# How readings grow: the rate of new readings and the latencies of queries with a tenth of the rows and with all of them;
-# the time of vacuum; sizes. Sourced by bench/run.
+# The benchmark of growth: with a tenth of the readings and with all of them, the rate of new readings, the latencies of
+# queries, the time of vacuum, and sizes. Sourced by bench/run.
 
 growth_rows=100000000 growth_months=10
 

@@ -3,8 +3,8 @@
 
 stored=10000000 batch=1000
 
-# send_readings BATCH CONNECTIONS: posts batches of readings from the minute `first` on, and moves it; `figures` count
-# readings, not requests.
+# send_readings BATCH CONNECTIONS: posts batches of readings from the minute `first` on, and advances `first`. `figures`
+# count readings, not requests.
 send_readings() {
     export BATCH=$1 FIRST=$first
     tokens=$work/admin wrk_figures reading -t1 -c"$2" -d"$seconds" "http://127.0.0.1:$host_port"

@@ -86,7 +86,7 @@ run_reloads() {
     wait_one_generation
     before=$(cat "$work/rss")
     note_value "$1" reload all "$(sort -n "$work/reloads.$1" |
-        awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')" "us, the median of those that bring all modules"
+        awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }')" "us, the median of those that load all modules"
     note_value "$1" requests all "$6" "during the reloads"
     note_value "$1" failed all $(($7 + $8)) "of them"
     note_value "$1" memory after20 "$before" kB

@@ -1,6 +1,6 @@
 /*
  * Measures the latency of other clients during an attack: node served.js SECONDS. All requests are due at fixed
- * times, even if earlier ones are late; latencies run from then to the response:
+ * times, even if earlier ones are late; latencies are measured from these times:
  *   own-reads, own-writes  unread counts and messages of one ordinary account, 100 each a second
  *   writes                 messages of random accounts in random conversations (seed.sql), 100 a second
  *   logins                 logins of one account from 127.0.0.4, 2 a second

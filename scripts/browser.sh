@@ -8,7 +8,7 @@ need_browser() {
 
     command -v chromium >/dev/null || need_packages "${browser_packages[@]}"
     [ ! "$own/node_modules/.package-lock.json" -nt "$own/package-lock.json" ] || return 0
-    say "installing what drives the browser (npm ci in tests/browser)"
+    say "installing the browser's driver (npm ci in tests/browser)"
     npm ci --prefix "$own" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
 }
 
@@ -58,7 +58,7 @@ part_browser() {
     local place=$top/build/browser port log tree=$top
 
     need_browser || {
-        say "browser: npm cannot install what drives it (see above): it is skipped"
+        say "browser: npm cannot install the driver (see above), so this part is skipped"
         count 0 0 1
         return
     }

@@ -408,7 +408,7 @@ for relation in document["relationships"]:
     bad += [end for end in (relation["spdxElementId"], relation["relatedSpdxElement"])
             if end not in [*ids, "SPDXRef-DOCUMENT"]]
 others = {"libcrypto": "libssl", "libm": "libc6", "libc": "libc6", "ld-linux-x86-64": "libc6", "ld-linux-aarch64": "libc6",
-          "libyaml-0": "libyaml", "libgcc_s": "libgcc-s1"}  # the last one of the example in Rust
+          "libyaml-0": "libyaml", "libgcc_s": "libgcc-s1"}  # the last one is for the example in Rust
 bad += [name for name in sys.stdin.read().split() if others.get(name, name) not in debian]
 for lock in pathlib.Path(sys.argv[2]).glob("modules/*/web/package-lock.json"):
     for path, entry in json.loads(lock.read_text())["packages"].items():
@@ -446,7 +446,7 @@ install_reference() {
         [ "$module" != "$top/modules/console/module.c" ] || continue # it has only pages
         module=$(basename "$(dirname "$module")")
         grep -q "\"x-module\":\"$module\"" "$pages/openapi.json" || {
-            say "make docs has nothing of the module $module"
+            say "the pages of make docs do not describe the module $module"
             bad=1
         }
     done
@@ -456,7 +456,7 @@ install_reference() {
     }
     for link in $(grep -oE '(src|href)="[^"]*"' "$pages/index.html" | cut -d'"' -f2); do
         [[ $link != /* && $link != *:* ]] && [ -s "$pages/$link" ] || {
-            say "the page of make docs leads to $link, which is not beside it"
+            say "the page of make docs leads to $link, which is not in its directory"
             bad=1
         }
     done

@@ -79,7 +79,7 @@ rust_layout() {
         gcc $(pkg-config --cflags busbar) -o "$work/layout-c" "$work/layout.c" &&
         "$(rust_compiler)" --edition 2021 -A warnings -o "$work/layout-rust" "$work/layout.rs" &&
         diff <("$work/layout-c") <("$work/layout-rust") >&2 || {
-        say "$contract differs from the headers (<: they have, >: it has)"
+        say "$contract differs from the headers (< headers, > $contract)"
         return 1
     }
 }

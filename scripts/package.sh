@@ -43,7 +43,7 @@ package_lintian() {
         runuser -u lint -- lintian --fail-on error,warning --info busbar_*.changes"
 }
 
-# The same sources, built in another directory and later, are the same packages.
+# Checks that the same sources, built later in another directory, result in the same packages.
 package_repeat() {
     local file bad=0
 

@@ -48,7 +48,7 @@ write_cluster_settings() {
 # Written by ./start at each start.
 listen_addresses = ''
 unix_socket_directories = '$run'
-unix_socket_permissions = 0777 # who may enter the directory; peer authentication decides the rest
+unix_socket_permissions = 0777 # the mode of the directory and peer authentication restrict access
 max_connections = 100
 shared_buffers = 128MB
 fsync = on

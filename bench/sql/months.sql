@@ -1,5 +1,5 @@
--- Gives the years of the last twelve months partitions of months, as they are from the year after the installation on.
--- bench/sql/growth.sql makes the older months; the last one is for the readings that are posted.
+-- Replaces the yearly partitions of the last twelve months by monthly ones, which busbar makes from the year after the
+-- installation on. bench/sql/growth.sql makes the older months; the last one is for the readings that are posted.
 \set ON_ERROR_STOP on
 SET TimeZone = 'UTC';
 DO $$

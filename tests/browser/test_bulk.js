@@ -60,7 +60,7 @@ scene('bulk: the rows of a cancelled upload can be downloaded and uploaded again
   await page.getByText('Cancelled', { exact: true }).first().waitFor()
   await page.getByText('0 stored, 2 not stored').waitFor()
   await page.getByRole('row', { name: /C-2.*Cancelled/ }).waitFor()
-  const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Rows that are not stored as CSV' }).click()])
+  const [saved] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'Rows that are not stored, as CSV' }).click()])
   assert.match(fs.readFileSync(await saved.path(), 'utf8'), /C-1,not stored[^]*C-2,not stored/)
 })
 

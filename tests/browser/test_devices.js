@@ -262,7 +262,7 @@ scene('devices: a device deleted meanwhile, and an unknown one, show an error wi
   await button(page.getByRole('dialog'), 'Save').click()
   await page.getByRole('dialog').getByRole('alert').waitFor()
   await button(page.getByRole('dialog'), 'Cancel').click()
-  await page.getByRole('alert').getByText('It is not there').first().waitFor()
+  await page.getByRole('alert').getByText('Not found. It may').first().waitFor()
   await to(page, '/devices/NOWHERE')
   await page.getByRole('heading', { name: 'Short-lived' }).waitFor({ state: 'detached' })
   await page.getByRole('alert').waitFor()

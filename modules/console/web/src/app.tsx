@@ -223,7 +223,7 @@ export function App () {
   }, [])
   useAhead(me)
   useLayoutEffect(() => restore(entry), [entry, me?.id])
-  useEffect(() => { // a link in the previous view is gone, and its focus
+  useEffect(() => { // the link that had the focus may be gone with the previous view
     if (document.activeElement === document.body) document.getElementById('content')?.focus({ preventScroll: true })
   }, [name, rest.join('/')])
   const forget = () => { client.clear(); drafts.clear() }

@@ -40,7 +40,7 @@ export function prefer (some: Preferences) {
   show()
 }
 
-/* The choices of another tab hold in this one, too. */
+/* Choices made in another tab take effect in this tab, too. */
 addEventListener('storage', ({ key }) => {
   if (key !== KEY) return
   preferences = read()

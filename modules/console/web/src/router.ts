@@ -28,8 +28,8 @@ const read = () => parseHref(`/${location.hash.replace(/^#\/?/, '')}`, history.s
 const box = () => document.getElementById('content')
 
 /*
- * For a link or a typed address the browser makes an entry without a state, and an entry of an earlier release has
- * another one. The library needs its place.
+ * The entry that the browser makes for a link or a typed address has no state, and the entry of an earlier release has
+ * another state. The library needs the entry's place in the history.
  */
 addEventListener('popstate', () => {
   if (history.state?.__TSR_index !== undefined) return
@@ -59,8 +59,8 @@ export function useRoute (): string[] {
 }
 
 /*
- * Guards a form with unsaved changes: whoever follows a link, goes back or closes the page is asked first. Returns a
- * function that leaves the form, once the user has tried to, or else null; and one that stays.
+ * Guards a form with unsaved changes: asks before the user follows a link, goes back or closes the page. Returns two
+ * functions: `leave`, which is null until the user tries to leave the form, and `stay`.
  */
 export function useGuard (unsaved: boolean) {
   const [leave, ask] = useState<(() => void) | null>(null)
@@ -127,7 +127,7 @@ export function whileHere () {
   return (...path: Part[]) => { if (entryOf() === at) goInstead(...path) }
 }
 
-/* The address of a page that has just been loaded, for another account. */
+/* Goes to the start page, which replaces the current entry of the history. */
 export const goHome = () => replace('#/', { entry: ++entries })
 
 /*

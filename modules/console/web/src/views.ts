@@ -83,7 +83,7 @@ export function viewOf ({ name, load }: Place): View {
   return View
 }
 
-/* The next viewOf() loads a view again that could not be loaded. */
+/* Makes the next viewOf() load a view again that could not be loaded. */
 export function retry ({ name }: Place) {
   made.delete(name)
   retries++

@@ -219,7 +219,7 @@ function Shown () {
   )
 }
 
-const colleagues: Role[] = ['OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User'] // as the service allows
+const colleagues: Role[] = ['OrganizationAdmin', 'DeviceOwner', 'Buyer', 'User'] // those that the service allows
 
 function Colleagues () {
   const [inviting, invite] = useState(false)

@@ -26,7 +26,7 @@ type Change = Partial<Account>
 
 interface Asked { title: string, text: string, action: string, done: string, body: Change, undo?: Change }
 
-/* The words of the dialog that asks for a change. */
+/* The texts of the dialog that asks before a change. */
 function askedOf (account: Account, change: { role: Role } | { status: 'Suspended' | 'Deleted' }): Asked {
   const { email } = account
   if ('role' in change) {

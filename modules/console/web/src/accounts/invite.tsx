@@ -10,7 +10,7 @@ import { language, t } from '../texts/texts'
 import { FormDialog, Input, Select, useSentForm } from '../ui/form'
 import { toast } from '../ui/toast'
 
-export const tones = { Pending: 'wait', Active: 'good', Suspended: 'bad', Deleted: 'off' } as const // of states
+export const tones = { Pending: 'wait', Active: 'good', Suspended: 'bad', Deleted: 'off' } as const // colors of states
 
 export function Invite ({ roles, own = false, close }: { roles: Role[], own?: boolean, close: () => void }) {
   const client = useQueryClient()

@@ -1,8 +1,8 @@
 /*
- * Requests to the host. The access token is only in this module's memory. The browser keeps a cookie, which
- * scripts cannot read and which gets another access token: when the page is loaded, before a token expires, and
- * after a 401. If there is none, the session ends; the listener then shows the login above the current view, so
- * that nothing typed is lost.
+ * Requests to the host. The access token is only in this module's memory. The browser keeps a cookie that scripts
+ * cannot read. With this cookie the page gets another access token: when the page is loaded, before a token expires,
+ * and after a 401. If there is no valid cookie, the session ends; the listener then shows the login above the current
+ * view, so that nothing typed is lost.
  */
 import { NO_ROUTE, asMessage, asProblem, type FieldError } from '../texts/problems'
 import { language } from '../texts/texts'
@@ -170,7 +170,7 @@ export function renew (): Promise<boolean> {
   return renewing
 }
 
-/* Aborts the GET requests under way and the streams, because the host refuses those that it gets after the logout. */
+/* Aborts the streams and the GET requests in progress, because the host would refuse them after the logout. */
 export async function logOut () {
   session.reads.abort()
   try {

@@ -11,7 +11,7 @@ type Hear = (event: EventSourceMessage) => void
 
 const AGAIN_MS = [1000, 2000, 5000, 10000]
 
-/* Waits, or until the network is back or the signal aborts. */
+/* Waits for `ms`, or less if the network is back or the signal aborts. */
 export const wait = (ms: number, signal: AbortSignal) => new Promise<void>((resolve) => {
   const done = () => {
     clearTimeout(timer)

@@ -21,7 +21,7 @@ export const toneOf = ({ status, progress }: Progress) =>
 
 type Progress = Pick<BulkUpload, 'status' | 'progress'>
 
-/* The rows that are done; of an upload that was cancelled, the ones that are not stored are not failures. */
+/* The progress as text. Rows of a cancelled upload that were not stored do not count as failures. */
 export function progressOf ({ status, progress: { done, total, succeeded, failed } }: Progress): string {
   const left = total - succeeded - failed
   const parts = [t('bulk.progress', { done, total })]

@@ -18,7 +18,7 @@ import { Bars } from '../ui/chart'
 import { Entries, states, useLog, type Filter } from './log'
 import { One } from './one'
 
-/* The sums of the service, so that they do not depend on how much of the list is shown. */
+/* A chart of sums by the service, which do not depend on how much of the list is shown. */
 function Chart ({ filter }: { filter: Filter }) {
   const path = `/api/certificate-log/totals${query({ by: 'month', limit: 1000, ...filter })}`
   const { data } = useQuery({

@@ -43,7 +43,7 @@ export function useChoices (list: 'countries' | 'fuel-codes' | 'device-types' | 
   const latest = useQuery({
     queryKey: ['reference', list], queryFn: () => get<Entry[]>(`/api/reference/${list}`), staleTime: Infinity
   })
-  const data = useDeferredValue(latest.data) // a long list is drawn when the user does not type
+  const data = useDeferredValue(latest.data) // a long list is drawn while the user is not typing
 
   return useMemo(() => choicesOf(data ?? [], list === 'countries'), [data, list, language])
 }

@@ -104,7 +104,7 @@ export function One ({ name }: { name: string }) {
       .then(() => client.invalidateQueries({ queryKey: ['devices'] }), setError)
   }
 
-  useEffect(() => { // after an edit of the key, an address by another key would be wrong
+  useEffect(() => { // the address may have a key that was changed, or another key of the device
     if (!data || data.uuid === name) return
     client.setQueryData(['devices', 'one', data.uuid], data)
     goInstead('devices', data.uuid)

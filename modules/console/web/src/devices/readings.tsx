@@ -35,7 +35,7 @@ function Chart ({ name, by, time, zone }: { name: string, by: Span, time: Window
   const path = `${pathOf(name)}/totals${values}`
   const list = useQuery({
     queryKey: ['readings', path, by], queryFn: () => get<Total[]>(path),
-    placeholderData: (before, query) => query?.queryKey[2] === by ? before : undefined // no days among hours
+    placeholderData: (before, query) => query?.queryKey[2] === by ? before : undefined // not the bars of another span
   })
   const sums = list.data ?? []
   const ceiling = Math.max(...sums.map((sum) => sum.ceiling ?? 0))
@@ -125,7 +125,7 @@ function Discarded ({ name, what, zone }: { name: string, what: 'refused' | 'voi
   )
 }
 
-/* The pages of the time: the address has the last day of each but the newest. */
+/* Pages through time. The address has the last day of the page, unless it is the newest page. */
 function Pager ({ time, newest, zone, turn }: {
   time: Window, newest: Date, zone: string, turn: (until: string) => void
 }) {

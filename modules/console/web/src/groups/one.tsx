@@ -76,7 +76,7 @@ function Members ({ group }: { group: Group }) {
  * An owner sees the number that it has typed, not the name of another organization: the service has no name for it,
  * because otherwise anybody could learn who uses the service by sharing a group with one number after the other.
  * Admins, and accounts that act for both organizations, have the name anyway. The Buyer reads its number on its page
- * and passes it on, so both know whom it means.
+ * and passes it on, so both know which organization it means.
  */
 function Sharing ({ group }: { group: Group }) {
   const client = useQueryClient()

@@ -98,7 +98,7 @@ function put (all: HostSamples[]) {
 
 const fetchSample = async () => parse(await (await send('GET', '/metrics')).text())
 
-/* Between visits of the view. Ends with the session. */
+/* Polls while other views are shown, until the session ends. */
 async function poll () {
   if (session.account() !== account) {
     clearInterval(polling)

@@ -78,7 +78,7 @@ function rangesOf (bars: Bar[]): { bars: uPlot.Range.MinMax, limits: uPlot.Range
   return { bars: [0, topOf(own ? highest : both)], limits: [0, topOf(own ? limit : both)] }
 }
 
-/* Roughly, of the longest text, in pixels. */
+/* The approximate length of the longest text, in pixels. */
 const lengthOf = (texts: string[]) => CHARACTER_PX * Math.max(0, ...texts.map(({ length }) => length))
 
 /* A line across the width of each bar that has a limit. */

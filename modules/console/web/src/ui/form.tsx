@@ -1,8 +1,8 @@
 /*
- * Forms with several fields, of the library react-hook-form: it keeps their values, knows whether these differ from the
- * first ones, and has the problem of each field until the user changes it. Some forms stay plain. Searches, the login
- * and forms with one field have no problems at fields. The documents of a device stay plain because a form cannot set
- * a file.
+ * Forms with several fields use the library react-hook-form. It keeps their values, reports whether these differ from
+ * the initial ones, and has the problem of each field until the user changes the field. Searches, the login and forms
+ * with one field do not use it, because they have no problems at fields. Nor do the documents of a device, because
+ * the library cannot set a file.
  */
 import { useEffect, useRef, type ComponentProps, type FormEvent, type ReactNode } from 'react'
 import {
@@ -21,7 +21,7 @@ interface Problem { field: string, problem: string }
 export const problemsIn = (error: unknown): Problem[] => error instanceof ApiError ? error.errors : []
 
 /*
- * `values`: the first ones, in the order of the fields. `send` sends the values, and `done` gets the answer. Then
+ * `values`: the initial ones, in the order of the fields. `send` sends the values, and `done` gets the answer. Then
  * `leave` gets it too, unless the user has left the form meanwhile.
  * `problemsOf` returns the problems of an error under the form's own names of the fields.
  */

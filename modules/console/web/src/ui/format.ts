@@ -58,8 +58,8 @@ function offsetOf (at: number, zone: string): number {
 }
 
 /*
- * When the clocks of a zone show a time, which is given in milliseconds as if it were UTC. A time that is skipped when
- * the clocks are put forward is as much later, and of a repeated time the first one is taken, as with Date.
+ * Returns when the clocks of a zone show a time, which is given in milliseconds as if it were UTC. As with Date, a
+ * skipped time is read as if the clocks had not been put forward, and a repeated time as the first of the two.
  */
 function atOf (local: number, zone: string): number {
   const offsets = [-DAY_MS, DAY_MS].map((by) => offsetOf(local + by, zone))

@@ -79,12 +79,12 @@ function Names ({ of }: { of: ReactNode[] }) {
   )
 }
 
-/* Asks, sends the requests, and names those that failed. */
+/* Asks, sends the requests, and names the rows that failed. */
 function Run<Item> ({ action, selection, nameOf, changed, close }: {
   action: Action<Item>; selection: Selection<Item>; nameOf: (item: Item) => string; changed: () => unknown
   close: () => void
 }) {
-  const [items] = useState(() => selection.selected.filter(action.fits)) // as they were asked about
+  const [items] = useState(() => selection.selected.filter(action.fits)) // the rows that the question is about
   const left = selection.selected.length - items.length
   const [skipped] = useState(left)
   const [progress, report] = useState<Progress | null>(null)

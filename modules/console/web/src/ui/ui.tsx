@@ -37,7 +37,7 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
 
 /*
  * A button that is disabled while it works loses the focus, and gets it back afterwards. If it is gone then, the view
- * gets the focus; a dialog does that itself.
+ * gets the focus; a dialog moves the focus itself.
  */
 function useFocus (button: RefObject<HTMLButtonElement | null>, disabled = false) {
   const had = useRef(false)
@@ -103,7 +103,7 @@ export function Loading ({ lines = 4 }: { lines?: number }) {
   )
 }
 
-/* An object that is not there, unlike a route of a module that is not loaded, does not come back by another attempt. */
+/* Another attempt does not help if the object does not exist. It may help if the module of the route is not loaded. */
 const isGone = (error: unknown) => error instanceof ApiError && error.status === 404 && error.hasRoute
 
 export function Failed ({ error, again }: { error: unknown, again?: () => void }) {
@@ -226,8 +226,8 @@ export function Discard ({ close, done }: { close: () => void, done: () => void 
 }
 
 /*
- * Escape, Back and closing the page ask before they discard text that the user has typed, unless the dialog is not a
- * `form`, or content that cannot be shown again (`leaving`: the question).
+ * Asks before Escape, Back or closing the page, in two cases: in a `form`, if the user has typed text, which would be
+ * lost; and with `leaving`, the question about content that cannot be shown again.
  */
 export function Dialog ({ title, close, wide = false, form = true, leaving, children }: {
   title: string, close: () => void, wide?: boolean, form?: boolean, leaving?: string, children: ReactNode
@@ -368,7 +368,7 @@ export function Id ({ id, shown = id }: { id: string, shown?: string }) {
   )
 }
 
-const LONG = 100 // rows; a longer table has only those near the window on the page
+const LONG = 100 // rows; of a longer table, only the rows near the window are on the page
 const STEP = 30 // rows that are drawn at once
 const AROUND = 20
 const ROW_PX = 45
@@ -516,8 +516,8 @@ export function Table ({
 }
 
 /*
- * The next page of a list, or all pages to its end, and the part of it that is shown. `whole`: not for lists that are
- * read again and again.
+ * The next page of a list, or all pages to its end, and the part of it that is shown. `whole`: false for lists that are
+ * read again and again, which offer only the next page.
  */
 export function More ({ of, shown, total, whole = true }: {
   of: Pages, shown?: number, total?: number | null, whole?: boolean

@@ -39,7 +39,7 @@ const EXAMPLES = {
 const problemAt = ({ getFieldState, formState }: UseFormReturn<Form>, name: Path<Form>) =>
   getFieldState(name, formState).error?.message as string | undefined
 
-/* The problem with a field without a label. */
+/* Shows the problem of a field that has no label. */
 function Problem ({ form, name }: { form: UseFormReturn<Form>; name: Path<Form> }) {
   const text = problemAt(form, name)
   return text && <p className='problem' id={`problem-${name}`}>{text}</p>
@@ -125,7 +125,7 @@ function Receiver ({ form, values, hook }: Part) {
   )
 }
 
-/* Names by the part before their dot. */
+/* Groups names by the part before their dot. */
 function grouped (names: string[]): [string, string[]][] {
   const groups = new Map<string, string[]>()
   for (const name of names) {

@@ -142,8 +142,8 @@ export function Owner ({ id }: { id: number }) {
 }
 
 /*
- * The secret, which the service never shows again. So neither Escape nor a click nor Back closes this, but only
- * whoever says that the secret is stored.
+ * The secret, which the service never shows again. So Escape, a click or Back do not close this dialog. It closes only
+ * after the user has confirmed that the secret is stored.
  */
 export function Secret ({ hook, close }: { hook: Webhook; close: () => void }) {
   const [kept, setKept] = useState(false)

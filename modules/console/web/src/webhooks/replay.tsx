@@ -1,6 +1,6 @@
 /*
- * Sends the deliveries of a period again. They are counted before anything is sent; the service sends them below
- * live traffic, and the progress stays on this page. The filters are in the address.
+ * Sends the deliveries of a period again, after counting them. The service sends new events first. The progress stays
+ * on this page, and the filters are in the address.
  */
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -17,7 +17,7 @@ import { EventSelect, Period, StatusSelect } from './deliveries'
 import { LOOK_AGAIN_MS, Moment, pathOf, urlOf } from './parts'
 
 const DAY_MS = 86400000
-const NONE = 'none' // in the address: not the value that is chosen at first
+const NONE = 'none' // in the address: the user has removed the initial value
 const ended: Delivery['status'][] = ['delivered', 'abandoned']
 const periods = [
   ['hooks.hour', DAY_MS / 24],

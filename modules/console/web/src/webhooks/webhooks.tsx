@@ -175,7 +175,7 @@ function ById ({ id, rest, show }: { id: string; rest: string[]; show: (made: We
 
 export default function Webhooks ({ rest: [id, ...rest] }: { rest: string[] }) {
   const [made, show] = useState<Webhook | null>(null)
-  const added = (hook: Webhook) => { if (hook.kind !== 'poll') show(hook) } // nothing is signed
+  const added = (hook: Webhook) => { if (hook.kind !== 'poll') show(hook) } // nothing is signed, so no secret is shown
 
   return (
     <>
