@@ -329,7 +329,7 @@ static void crash_frames(struct report *of)
     while (at < count && (uintptr_t)found[at] != place)
         at++;
     for (at = at < count ? at + 1 : 1; at < count;
-         at++) /* from 1 if no frame of the handler was found */
+         at++) /* if `place` is not found, skips only one frame */
         crash_add_frame(of, (uintptr_t)found[at]);
 }
 
@@ -404,7 +404,7 @@ static void crash_fields(struct report *of)
         {"what", text_some(who->what)},
         {"request", text_some(who->request)},
         {"stack", who->stack},
-        {"report", NULL}, /* for the line only, if there is a file */
+        {"report", NULL}, /* only for the log line, if there is a file */
     };
 
     snprintf(address, sizeof address, "0x%" PRIxPTR, of->address);
@@ -586,8 +586,8 @@ void _Exit(int status) __attribute__((alias("_exit")));
 
 /* ---- inspecting another thread ---- */
 
-static struct report snapshot_report; /* filled by the inspected thread … */
-static _Atomic(pthread_t) wanted; /* … which is this one; 0: none, or the response came too late */
+static struct report snapshot_report; /* filled by the thread `wanted` */
+static _Atomic(pthread_t) wanted;     /* 0: no thread, or its response came too late */
 static sem_t answered;
 
 #define SNAPSHOT_SIGNAL (SIGRTMIN + 4)

@@ -29,9 +29,9 @@ void crash_install(void);
 int crash_directory(const char *path);
 
 /*
- * Gets the current activity of a thread by sending it a signal; the stack is described as "function
- * (module) < caller …". Returns false if the thread does not respond, or the build has a sanitizer.
- * One caller at a time.
+ * Sends a signal to a thread, which then records its current activity, with its stack in the form
+ * "function (module) < caller …". Returns false if the thread does not respond, or the build has a
+ * sanitizer. One caller at a time.
  */
 struct crash_snapshot {
     char module[64], kind[32], what[192], request[64], stack[1000];

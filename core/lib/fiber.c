@@ -33,7 +33,7 @@ extern struct transfer jump_fcontext(void *to, void *data);
 extern void *make_fcontext(void *top, size_t size, void (*entry)(struct transfer));
 
 struct fiber {
-    struct fiber *next; /* of the unused ones */
+    struct fiber *next; /* in the list of unused fibers */
     void *map;          /* the guard, followed by the stack; this struct is at the stack's top */
     void *context;
     void (*entry)(void *);

@@ -26,7 +26,7 @@
 struct problem_row {
     const char *code;
     /*
-     * Has a {name} in place of each parameter: "limit" is a whole number, "allowed" a list of
+     * Contains a {name} for each parameter: {limit} is a whole number, {allowed} is a list of
      * values at the end, separated by ", ", and others are numbers or texts. If a parameter is 1,
      * the noun after it (a word of four letters or more) loses the s of its plural.
      */
@@ -62,9 +62,9 @@ void problems_add(struct problems *problems, const char *field, const char *text
 void problems_list(const struct problems *problems, json_t *list);
 
 /*
- * Adds `code`, and `params` if there are any, to an object without code if its member ("problem"
- * or, in the body of an error, "message") has the text of a row. So text and code always match,
- * even if a module wrote the text.
+ * If the object has no `code` yet, finds the row with the text of its member ("problem" or, in the
+ * body of an error, "message"), and adds the `code` and any `params`. So text and code always
+ * match, even if a module wrote the text.
  */
 void problem_set_code(json_t *object, const char *member);
 

@@ -12,9 +12,9 @@ static _Thread_local bool reading, missed; /* `missed`: an allocation failed dur
 static _Thread_local bool *oom_flag;
 
 /*
- * If memory runs out for a string, jansson drops a byte, tries again for each following byte, which
- * takes seconds for a long text, and returns a wrong value. So after the first failure all further
- * allocations of the call fail, too.
+ * If memory runs out for a string, jansson drops a byte and tries again for each following byte.
+ * This takes seconds for a long text, and the value is wrong. So after the first failure all
+ * further allocations of the call fail, too.
  */
 static void *json_in_watched(size_t size)
 {

@@ -143,7 +143,7 @@ struct loop {
     struct pg *pg;
     struct redis *redis;
     struct id_block *ids; /* blocks of sequences (sql.c) */
-    unsigned ids_lost;    /* how often these were forgotten */
+    unsigned ids_lost;    /* how often the blocks were forgotten */
     struct http *http;    /* NULL: a loop without a listener (commands) */
     struct loop_stats stats;
     atomic_uint_least64_t answered; /* total number of HTTP requests answered */

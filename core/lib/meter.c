@@ -23,15 +23,15 @@ const int64_t meter_bounds_us[METER_BUCKETS - 1] = {
 /* `count` numbers in each slot. */
 struct meter {
     struct meter *next;
-    /* of a module's metric: its name and all values of its label, because the metric gets another
-     * meter when a reload changes these values; of a route: its labels */
+    /* for a module's metric: its name and all values of its label, so that the metric gets another
+     * meter when a reload changes these values; for a route: its labels */
     const char *name;
     bool route;
     size_t count, stride;
     atomic_uint_least64_t *numbers;
 };
 
-/* For requests without a route, and if memory runs out for a route. */
+/* Shared meters: for requests without a route, and for routes without memory for a meter. */
 static _Alignas(LINE * sizeof(uint64_t)) atomic_uint_least64_t spare[2][PLACES * ROUTE_STRIDE];
 static struct meter other_routes = {
     NULL, "method=\"other\",route=\"other\"", true, ROUTE_VALUES, ROUTE_STRIDE, spare[1]};

@@ -74,8 +74,8 @@ struct setting_node {
     enum { NODE_TEXT, NODE_LIST, NODE_MAPPING } kind;
     bool plain;       /* a text without quotes */
     unsigned line;    /* of its key, if it has one */
-    const char *key;  /* in a mapping */
-    const char *text; /* NULL: the text cannot be used, which was added as a problem */
+    const char *key;  /* only in a mapping */
+    const char *text; /* NULL: unusable, and the problem was added */
     struct setting_node *first, *next;
 };
 
@@ -290,8 +290,8 @@ static bool settings_is_null(const struct setting_node *node)
 }
 
 /*
- * Returns the bytes, which the caller frees; NULL with a problem. Without O_NONBLOCK, a pipe
- * without a writer would block the caller, and so a reload and a later stop.
+ * Returns the bytes, which the caller frees; NULL with a problem. O_NONBLOCK is needed because a
+ * pipe without a writer would block the caller: a reload and, after it, a stop of the host.
  */
 static char *settings_read(const char *path, size_t *length, struct setting_problems *problems)
 {

@@ -43,7 +43,7 @@ struct crash_note {
 struct crash_row {
     char module[HISTORY_NAME], file[HISTORY_NAME];
     unsigned count;
-    unsigned in_vain;                  /* number of consecutive starts that failed because of it */
+    unsigned in_vain;                  /* consecutive starts that the module made fail */
     int64_t at_ms[QUARANTINE_CRASHES]; /* times of the last crashes, monotonic; 0: none */
     bool out;                          /* the module is disabled */
 };
@@ -73,7 +73,7 @@ const struct crash_row *history_out(const struct crash_history *history, const c
 enum { SUPERVISED_SOCKETS = 8 /* of each family */, SUPERVISED_ADDRESS = 320 };
 
 struct supervised_file {
-    struct crash_history history;          /* before this server process */
+    struct crash_history history;          /* at the start of this server process */
     int sockets[2 * SUPERVISED_SOCKETS];   /* half IPv4, half IPv6; -1: none */
     char listening_at[SUPERVISED_ADDRESS]; /* http.listen at the time of listen() */
     struct worker_state {

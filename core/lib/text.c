@@ -243,7 +243,7 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
     int64_t days = wall_ms / BB_DAY_MS - (wall_ms % BB_DAY_MS < 0);
     int of_day = (int)(wall_ms - days * BB_DAY_MS);
 
-    /* The inverse of bb_moment_days(). Adds 400 years, for January and February of year 0. */
+    /* The inverse of bb_moment_days(). Adds 400 years to avoid negative numbers. */
     days += 719468 + 146097;
     int era = (int)(days / 146097), of_era = (int)(days % 146097);
     int y = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;

@@ -260,7 +260,7 @@ int api_reply(struct bb_request *rq, int status, json_t *json)
     }
     if (!json)
         return module_error_no_json(core, status);
-    /* a string that was read may lack a byte */
+    /* if memory ran out while JSON was read, a string may lack a byte */
     if ((status < ERROR_LEAST && core->json_oom) || reply_set_tag(core, status, json)) {
         json_decref(json);
         return reply_failure(core, FAILED_MEMORY);

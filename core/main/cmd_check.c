@@ -81,8 +81,8 @@ static int cmd_check_compare_schemas(const struct generation *g)
 }
 
 /*
- * The child has no network, so the parent connects. It does not load the modules: it gets their
- * schemas from the child, and only reads the host's settings again.
+ * The child has no network, so the parent connects. The parent does not load the modules: it gets
+ * their schemas from the child, and only reads the host's settings again.
  */
 static int cmd_check_database(const struct cli *cli, const char *at, const char *end)
 {

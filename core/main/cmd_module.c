@@ -250,7 +250,7 @@ static void cmd_module_print_help(const struct bb_command *command)
 enum { COMMAND_MS = 30000 };
 
 struct command_run {
-    struct core_request rq; /* first */
+    struct core_request rq; /* first member */
     const struct bb_command *command;
     int status;
 };
@@ -333,7 +333,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
     if (!engine_init(&engine, 1) && (g->pools = work_pools_new(g)))
         run = request_make(sizeof *run, REQUEST_COMMAND, &engine.loops[0], g);
     if (run) {
-        run->status = CLI_FAILED; /* if the command ends in bb_end() or without memory */
+        run->status = CLI_FAILED; /* stays if the command runs out of memory or calls bb_end() */
         run->command = command;
         run->rq.name = command->name;
         run->rq.entry = command_entry;
@@ -345,7 +345,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         request_schedule(&run->rq);
         loop_run(&engine.loops[0]);
         status = run->status;
-        /* the database may not be migrated */
+        /* the cause may be that the database is not migrated */
         if (status && run->rq.response.status >= 500 && engine.loops[0].pg &&
             migrate_run(g, false, NULL, NULL, &report) != MIGRATE_DONE)
             fprintf(stderr, "busbar: %s\n", report.problem);

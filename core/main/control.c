@@ -42,11 +42,11 @@ char *control_path(const struct settings *settings)
 }
 
 enum {
-    LINE_MS = 1000, /* for a client to send its command, because a silent client delays others */
+    LINE_MS = 1000, /* limit for receiving a command, because others wait */
     LINE_BYTES = 128,
     ANSWER_SECONDS = 2,
     BACKLOG = 16,
-    PAUSE_MS = 200 /* if descriptors run out, instead of a busy loop */
+    PAUSE_MS = 200 /* avoids a busy loop if descriptors run out */
 };
 
 struct control {

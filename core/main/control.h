@@ -1,8 +1,8 @@
 /*
- * The control socket: how `busbar reload` and `busbar status` reach the running host. A unix socket
- * with mode 0600, so only the host's user (and root) can connect to it. A stale socket (after a
- * crash) is replaced. If another host responds on it, the other host keeps it, and this host logs
- * that it has no control socket. SIGHUP reloads even without the socket.
+ * The control socket, through which `busbar reload` and `busbar status` reach the running host. It
+ * has the mode 0600, so only the host's user (and root) can connect to it. The host replaces a
+ * socket that remained after a crash. If another host responds on the socket, that host keeps it,
+ * and this host logs that it has no control socket. SIGHUP reloads even without the socket.
  *
  * A client sends one line ("reload", "status", "status --json", "run-job NAME"). The response is a
  * line with the exit status for the client, then text for people up to the end of the stream.

@@ -65,7 +65,7 @@ enum {
 };
 
 struct job {
-    struct timer timer; /* first */
+    struct timer timer; /* first member */
     struct loop *loop;
     struct generation *generation; /* not a reference: the generation frees the job */
     const struct bb_job *descriptor;
@@ -83,7 +83,7 @@ struct jobs {
 };
 
 struct job_run {
-    struct core_request rq; /* first */
+    struct core_request rq; /* first member */
     struct job *job;
     int64_t began_us; /* 0: it did not begin, because it did not get the lock */
 };
@@ -116,7 +116,7 @@ static void job_entry(struct core_request *rq)
 
     if (!tx)
         return;
-    /* for the case that memory runs out in the job, so that this function does not continue */
+    /* if memory runs out in the job, this function ends there, and the arena calls pg_tx_drop() */
     if (arena_defer(rq->arena, pg_tx_drop, tx)) {
         pg_tx_end(tx);
         return;
@@ -293,10 +293,10 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
         for (size_t k = 0; before && k < before->count && !same; k++)
             if (!strcmp(before->list[k].descriptor->name, job->descriptor->name))
                 same = &before->list[k];
-        /* so frequent reloads neither run it more often nor delay it forever */
+        /* keeps the due time, so that frequent reloads do not change how often the job runs */
         if (same && same->timer.node.set)
             first = same->timer.node.at_ms < latest ? same->timer.node.at_ms : latest;
-        if (job->again) /* jobs_call() came before this */
+        if (job->again) /* jobs_call() was called before this function */
             first = loop->now_ms;
         job->paused = same && same->paused;
         timer_set(&loop->timers, &job->timer, first);
@@ -356,8 +356,8 @@ bool jobs_call(struct engine *engine, const char *name)
 enum { RUN_DEADLINE_MS = 60000 };
 
 /*
- * The calling thread allocates it completely, so that the loop can start it without memory. It has
- * a reference to the generation.
+ * A call of bb_run(). The calling thread allocates everything, so that the loop can start the call
+ * without allocating memory. Has a reference to the generation.
  */
 struct run {
     struct core_request rq; /* first member */

@@ -70,7 +70,7 @@ static void supervisor_spawn(void)
         sigset_t mask = supervisor.before;
         char number[16];
 
-        /* they stay pending until the process handles them; before, they would end it */
+        /* without a handler these would end the process, so they wait until it has one */
         sigaddset(&mask, SIGHUP);
         sigaddset(&mask, SIGUSR1);
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor, nothing would restart it */

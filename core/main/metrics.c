@@ -41,7 +41,7 @@ struct numbers {
 struct metrics {
     FILE *out;
     const char *name; /* full name of the metric */
-    size_t place;     /* of its row, see struct host_metric */
+    size_t place;     /* from its row, see struct host_metric */
     struct core_request *rq;
     struct engine *engine;
     struct numbers numbers;

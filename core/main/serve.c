@@ -308,12 +308,12 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
             pthread_detach(rest);
         } else {
             signal(SIGALRM, SIG_DFL); /* ignored until now, see guard_process() */
-            alarm(REST_S); /* without a thread, the signal ends the process, without a log line */
+            alarm(REST_S); /* instead of the thread; ends the process without a log line */
         }
         control_free(control);
         atomic_store(&signals->end, true);
         pthread_kill(signals->thread, SIGUSR1);
-        pthread_join(signals->thread, NULL); /* it uses the reloader */
+        pthread_join(signals->thread, NULL); /* the thread uses the reloader */
         free(signals);
         status = 0;
     }

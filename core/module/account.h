@@ -12,24 +12,24 @@
 
 enum account_value {
     ACCOUNT_REQUESTS,    /* HTTP requests in progress */
-    ACCOUNT_CPU_US,      /* its code ran: on a loop, in a thread pool, or in a worker */
-    ACCOUNT_DATABASE_US, /* connections to PostgreSQL were busy with its statements */
+    ACCOUNT_CPU_US,      /* time for which its code ran: on a loop, in a pool, or in a worker */
+    ACCOUNT_DATABASE_US, /* time for which its statements kept connections busy */
     ACCOUNT_LIMITS,      /* the values above can be limited */
     ACCOUNT_REFUSED = ACCOUNT_LIMITS, /* refused requests, by limit */
     ACCOUNT_STATEMENTS = ACCOUNT_REFUSED + ACCOUNT_LIMITS,
-    ACCOUNT_QUEUE_US, /* its requests waited for a connection or a pool thread */
-    ACCOUNT_EVENTS,   /* raised */
-    ACCOUNT_MEMORY,   /* bytes, of fibers in progress */
-    ACCOUNT_TIMES,    /* of requests: request_spent.work_us */
+    ACCOUNT_QUEUE_US, /* time for which its requests waited for a connection or pool thread */
+    ACCOUNT_EVENTS,   /* number of events raised */
+    ACCOUNT_MEMORY,   /* bytes that requests in progress use */
+    ACCOUNT_TIMES,    /* histogram of request_spent.work_us */
     ACCOUNT_VALUES = ACCOUNT_TIMES + METER_TIME_VALUES
 };
 
 struct account {
     struct account *next;
     struct meter *meter; /* enum account_value */
-    /* of module_limits: requests in progress, and milliseconds per second; 0: no limit */
+    /* from module_limits: requests in progress, and milliseconds per second; 0: no limit */
     atomic_int_least64_t limits[ACCOUNT_LIMITS];
-    /* monotonic us: at the rate of the limit, earlier uses occupy the module until then */
+    /* monotonic us: end of the time that earlier uses occupy, see account_add() */
     atomic_int_least64_t until_us[ACCOUNT_LIMITS];
     char name[];
 };

@@ -52,11 +52,11 @@ struct generation {
     struct engine *engine;                 /* set before it serves; NULL in checks */
     const struct bb_api *api;              /* NULL until its modules are opened */
     atomic_bool superseded;                /* another generation is live */
-    struct work_pools *pools;              /* this and the next two: NULL in checks */
+    struct work_pools *pools;              /* pools, workers and jobs are NULL in checks */
     struct workers *workers;
     struct jobs *jobs;
     LIST_ENTRY(generation) alive;   /* in the engine's list, under its lock */
-    LIST_ENTRY(generation) reclaim; /* this and the next two: reload.c, under its lock */
+    LIST_ENTRY(generation) reclaim; /* reclaim, reclaim_*: reload.c, under its lock */
     bool reclaim_gone, reclaim_cut;
     int64_t live_ms;               /* monotonic time at which it went live */
     int64_t superseded_ms, cut_ms; /* when it was superseded, and when it will be cut */
@@ -110,7 +110,7 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/* Acquires a reference; false: none is left. Only while its memory exists (engine's list). */
+/* Acquires a reference; false: none is left. The generation must be in the engine's list. */
 bool generation_try_acquire(struct generation *generation);
 
 /*

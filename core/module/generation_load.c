@@ -519,8 +519,8 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
         return -1;
     const struct host_settings *host = g->host = g->settings->host;
 
-    /* Before modules are loaded, because their constructors may crash or hang. For a reload, which
-     * may still be refused, reload_once() in reload.c does this later. */
+    /* This precedes loading modules, because their constructors may crash or hang. For a reload,
+     * which may still be refused, reload_once() in reload.c does it later. */
     if (g->number == 1) {
         generation_place_reports(g, problems);
         atomic_store(&lifecycle_limit_ms, host->host.stall_timeout * 1000);

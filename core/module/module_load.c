@@ -21,8 +21,8 @@
 /* ---- tables: copied into arrays with the host's row sizes ---- */
 
 #define ROWS_MAX 4096
-#define ROWS_ALL_MAX 16384 /* per module, because tables can contain the same table many times */
-#define DEPTH_MAX 17       /* of tables in rows of tables, to end the walk over a cycle */
+#define ROWS_ALL_MAX 16384 /* per module: many rows may contain the same table */
+#define DEPTH_MAX 17       /* limits the nesting of tables, which may contain themselves */
 
 /* Error messages need at least these members. */
 #define DESCRIPTOR_MIN (offsetof(struct bb_module, version) + sizeof(const char *))

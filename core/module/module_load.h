@@ -27,7 +27,7 @@ struct host_handle {
     const struct setting_section *settings;
     const void *bound;              /* the module's settings struct; NULL: it has none */
     struct account *account;        /* NULL until it is opened */
-    int64_t limits[ACCOUNT_LIMITS]; /* of module_limits; the account has the live ones */
+    int64_t limits[ACCOUNT_LIMITS]; /* from module_limits; the account has the limits in force */
     bool limited;                   /* module_limits has an entry for it */
     struct meter **meters; /* for the rows of `metrics`; NULL for rows that the module reads */
     char *open_problem;    /* of bb_open_fail(), from malloc(); the caller of `open` takes it */

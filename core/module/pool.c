@@ -17,7 +17,7 @@
 
 enum {
     OWN_QUEUE = 4096,
-    FEW = 2,  /* calls of an owner that the first thread of a pool serves */
+    FEW = 2,  /* up to this many calls of an owner are few, see pool_take() */
     REST = 2, /* a thread rests for this multiple of its call's wait for a processor */
     REST_MAX_US = 1000000,
 };
@@ -127,7 +127,7 @@ static void *pool_thread(void *arg)
         account_add(call->account, ACCOUNT_CPU_US, clock_cpu_us() - cpu_us);
         pthread_mutex_lock(&pool->lock);
         pool->busy--;
-        pool_leave(pool, owner, call); /* first, so that the caller's next call has room */
+        pool_leave(pool, owner, call); /* now, so that the caller's next call has room */
         pthread_mutex_unlock(&pool->lock);
         loop_post(loop, &call->message);
         pthread_mutex_lock(&pool->lock);
@@ -226,7 +226,7 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
 
 /* On the stack of the fiber. */
 struct work {
-    struct pool_call call; /* first */
+    struct pool_call call; /* first member */
     struct core_request *rq;
     void (*run)(void *arg);
     void *arg;

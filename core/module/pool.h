@@ -25,10 +25,9 @@ void work_pools_free(struct work_pools *pools);
 struct pool_call {
     struct message message; /* first member; runs on the loop after `run` has returned */
     struct fair_entry queued;
-    struct quota_owner owner; /* zero: the host */
-    uint64_t subject;         /* the call also counts for this subject; 0: none */
-    struct quota_entry
-        *other; /* of owner and subject, the entry in which it does not wait; or NULL */
+    struct quota_owner owner;  /* zero: the host */
+    uint64_t subject;          /* the call also counts for this subject; 0: none */
+    struct quota_entry *other; /* entry of owner or subject in which it does not wait, or NULL */
     struct loop *loop;
     void (*run)(void *arg);
     void *arg;

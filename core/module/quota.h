@@ -134,7 +134,7 @@ struct fair_entry {
 struct fair_flow {
     STAILQ_ENTRY(fair_flow) next; /* of the queue */
     STAILQ_HEAD(, fair_entry) entries;
-    unsigned round, taken; /* for the caller: its last round, and the entries taken in it */
+    unsigned round, taken; /* used by callers only: last round, and entries taken in it */
 };
 
 /* An owner in a table. */
@@ -142,8 +142,8 @@ struct quota_entry {
     struct quota_entry *next; /* in its row, or among the spares */
     struct quota_owner owner;
     size_t taken;   /* what it holds, including entries between fair_enter() and fair_leave() */
-    size_t running; /* the entries in progress, for callers that count them */
-    int64_t rest_until_ms; /* for callers that pause between its entries; initially 0 */
+    size_t running; /* used by callers that count the entries in progress */
+    int64_t rest_until_ms; /* used by callers that pause between entries; initially 0 */
     struct fair_flow flows[];
 };
 

@@ -315,7 +315,7 @@ int request_fail(struct core_request *rq, enum failure_kind kind)
 struct request_guard {
     jmp_buf place;
     struct request_guard *outer;
-    bool work; /* request_work(), not bb_guard() */
+    bool work; /* true: of request_work(); false: of bb_guard() */
 };
 
 int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *), void *arg)
@@ -324,7 +324,7 @@ int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *),
     struct request_guard guard = {.outer = rq->guard};
     struct bb_host *volatile host = rq->pub.host; /* a register might lose it in longjmp() */
 
-    if (setjmp(guard.place)) { /* request_leave() */
+    if (setjmp(guard.place)) { /* request_leave() has jumped here */
         rq->guard = guard.outer;
         request_enter(rq, host);
         return -1;
@@ -342,7 +342,7 @@ int request_work(struct core_request *rq, struct bb_tx *tx,
     struct bb_host *volatile host = rq->pub.host; /* as above */
 
     rq->guard = &guard;
-    if (!setjmp(guard.place)) /* else bb_end() was called */
+    if (!setjmp(guard.place)) /* otherwise bb_end() has jumped here */
         rq->work_status = work(&rq->pub, tx, arg);
     rq->guard = guard.outer;
     request_enter(rq, host);

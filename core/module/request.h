@@ -28,11 +28,11 @@ enum failure_kind {
     FAILED_SQL,         /* sqlstate has the reason */
     FAILED_UNAVAILABLE, /* a dependency is unavailable, or its response was lost */
     FAILED_BUSY,        /* a bounded queue is full */
-    FAILED_SHARE,       /* the owner's part of it is full; see quota.h */
+    FAILED_SHARE,       /* the owner's share of a resource is used up; see quota.h */
     FAILED_DEADLINE,
     FAILED_MEMORY,
     FAILED_REFUSED, /* a call that the host refuses; logged */
-    FAILED_ANSWERED /* already: by a hook, a function of bb_before() or module_error() */
+    FAILED_ANSWERED /* a hook, a function of bb_before() or module_error() has answered */
 };
 
 struct failure {
@@ -44,7 +44,7 @@ struct failure {
     const struct bb_host *host; /* the module that sent it; NULL: the host */
     bool stale;             /* its prepared statement is gone, or no longer matches the tables */
     bool migration_running; /* undefined objects may exist soon */
-    bool logged;            /* already, so it is not logged again */
+    bool logged;            /* is not logged again */
 };
 
 struct response_header {

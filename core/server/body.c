@@ -27,7 +27,7 @@ enum {
     UPLOAD_HEADS = 1024 * 1024,              /* bytes per body, in addition to files and fields */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
     ROOM = 544 * 1024,                       /* size of a buffer: a chunk and a piece of a body */
-    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* a smaller batch is not counted, even with a piece */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* up to here a buffer does not count as large */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
     OPEN_MAX = 16,          /* maximum number of files that wait for a common flush to disk */
@@ -235,7 +235,7 @@ static int body_keep(struct http_txn *txn, const char *data, size_t size, size_t
 
 /* A file, allocated in the arena of the request. */
 struct upload_file {
-    struct bb_file pub; /* first */
+    struct bb_file pub; /* first member */
     struct upload_file *next;
     char sha256[65];
     int fd;             /* -1: not open */

@@ -32,7 +32,7 @@ enum {
     LINGER_MOST = 64,  /* lingering sockets per loop; more are closed at once */
     LINGER_MS = 2000,
     LINGER_PIECE = 16 * 1024,
-    LINGER_PIECES = 8 /* per iteration */
+    LINGER_PIECES = 8 /* pieces read per iteration */
 };
 
 /* ---- recv() of libmicrohttpd ---- */

@@ -111,7 +111,7 @@ struct http {
     struct http_settings settings;
     struct MHD_Daemon *daemon;
     struct accept {
-        struct watch watch; /* first */
+        struct watch watch; /* first member */
         struct http *http;
         int fd;
     } accepts[LISTENERS_MAX];

@@ -51,7 +51,7 @@ enum {
 struct upload;
 
 struct http_txn {
-    struct core_request rq; /* first */
+    struct core_request rq; /* first member */
     struct MHD_Connection *mhd;
     struct connection *connection; /* NULL: it has ended, and only the handler still runs */
     enum http_txn_phase phase;

@@ -186,7 +186,7 @@ static void stream_client_left(struct watch *watch, uint32_t events)
 /* ---- checks of tokens, and heartbeats ---- */
 
 struct check {
-    struct core_request rq; /* first */
+    struct core_request rq; /* first member */
     const char *token;
     struct bb_principal who;
     bool parked;

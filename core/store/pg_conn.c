@@ -537,7 +537,7 @@ static void conn_take_result(struct pg_conn *conn, struct pg_batch *batch, PGres
         /* the connection is closed, and other statements of the batch may be lost */
         conn->fault = misused;
         batch->failed = true;
-        /* otherwise sending each request separately shows which one sent it */
+        /* if several requests share it, sending each separately shows which one is at fault */
         if (!request->members) {
             request->failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
             request->failure.sql = op->sql;

@@ -23,8 +23,8 @@ enum {
 enum pg_listener_state {
     LISTENER_OFF,
     LISTENER_CONNECTING,
-    LISTENER_LISTENING,   /* to all channels, after a connection was lost */
-    LISTENER_SUBSCRIBING, /* to additional channels, without having missed anything */
+    LISTENER_LISTENING,   /* sends LISTEN for all channels, on a new connection */
+    LISTENER_SUBSCRIBING, /* sends LISTEN for additional channels */
     LISTENER_IDLE,
     LISTENER_ASKED
 };
@@ -43,12 +43,12 @@ struct pg_listener {
     char mark[32];              /* mark of its session, see pg_connect.h */
     bool down_logged;           /* logged that PostgreSQL is unavailable */
     bool asks_pause;            /* the last query also asked for the pause reason */
-    uint64_t called, listening; /* see `calls`: the last one that was seen; in a LISTEN */
+    uint64_t called, listening; /* the last call seen, and the last in a LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
     bool posted;            /* the message was posted and has not run yet */
-    uint64_t calls, served; /* of pg_listener_subscribe(): their number; the last served */
+    uint64_t calls, served; /* number of calls of pg_listener_subscribe(); last served */
 };
 
 /* Module code reads these on any thread. There is one listener per process. */

@@ -14,14 +14,14 @@ enum { PG_BATCH_BYTES = 65536 };
 
 /* Requests that are followed by one Sync. */
 struct pg_batch {
-    struct pg_batch *next; /* was sent later */
+    struct pg_batch *next; /* the batch sent after it */
     struct pg_request *requests;
     size_t count;
     bool failed;
     /* the next result belongs to `op` of `request`; op NULL: it is the result of the Sync */
     struct pg_request *request;
     struct pg_op *op;
-    struct pg_request *rest; /* the requests after it */
+    struct pg_request *rest; /* the requests after `request` */
 };
 
 struct pg_conn {

@@ -12,7 +12,7 @@ struct pg_tx {
     struct pg_conn *conn;       /* NULL: waiting, or lost */
     struct pg_request *request; /* in progress */
     struct quota_entry *owner;  /* NULL: ended */
-    bool checked_out;           /* no longer waits, with or without a connection */
+    bool checked_out;           /* no longer waits; it may have no connection */
     bool running;               /* counted for its owner */
 };
 
@@ -177,7 +177,7 @@ void pg_tx_end(struct pg_tx *tx)
     struct pg_conn *conn = tx->conn;
 
     if (!conn) {
-        /* a free connection may exist: the waiting owners had used up their shares */
+        /* a free connection may exist, because the waiting owners had used up their shares */
         for (unsigned i = 0; i < pool->count; i++)
             pg_tx_hand_over(&pool->conns[i]);
         return;

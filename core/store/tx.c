@@ -650,6 +650,6 @@ int api_transaction(struct bb_request *pub,
         return reply_failed(rq);
     int status = tx_finish(tx, tx_run_work(tx, work, arg), headers);
     tx_end_checked_out(tx);
-    tx_leave(tx); /* now, because a job can have many transactions */
+    tx_leave(tx); /* frees it now, because a job can have many transactions */
     return status;
 }
