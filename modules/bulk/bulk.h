@@ -81,7 +81,7 @@ struct bulk_job {
 
 /*
  * The columns of a job `j` for bulk_job_of(). They begin with the columns of bulk_job_fields, in
- * its order. Statements that read many jobs omit the headers.
+ * the order of this table. Statements that read many jobs omit the headers.
  */
 /* clang-format off */
 #define BULK_ENDED "the account that sent it is suspended or deleted"

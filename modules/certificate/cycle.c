@@ -30,7 +30,7 @@ struct cycle {
 
 /* clang-format off */
 
-/* Failed cycles stay at the head. $1 number of cycles, $2 number of failed cycles to skip */
+/* Cycles that failed come first. $1 number of cycles, $2 number of failed cycles to skip */
 static const struct bb_sql due = {
     "SELECT d.group_id, d.cycle_start, d.cycle_end,"
     " " BB_SQL_MS("d.cycle_start") ", " BB_SQL_MS("d.cycle_end")

@@ -53,10 +53,10 @@ int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
  * If certificate.issuer is `internal`, there is no external issuer to wait for, so entries that
  * were requested while the issuer was external become Succeeded.
  *
- * $1 number of entries, $2 and $3 the last entry of the previous batch: its index entries would be
- * read again. Skips entries that another run has locked, instead of waiting for each of its
- * batches. IS TRUE: PostgreSQL looks up ids in a hash table, instead of a join planned from old
- * statistics.
+ * $1 number of entries, $2 and $3 the last entry of the previous batch, so that earlier index
+ * entries are not read again. Skips entries that another run has locked, instead of waiting for
+ * each of its batches. IS TRUE: PostgreSQL looks up ids in a hash table, instead of a join planned
+ * from old statistics.
  */
 static const struct bb_sql finalize = {
     "WITH taken AS MATERIALIZED (SELECT start_at, id FROM certificate_entry"

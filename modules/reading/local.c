@@ -3,7 +3,7 @@
  *
  * The clock passes a repeated time twice; the order of the readings decides between the two passes.
  * A start takes the pass that is adjacent to the previous row or to a stored reading, else the
- * first. An end takes the first pass after its start. If either pass is possible, or if a time is
+ * first. An end takes the first pass after its start. If both passes are possible, or if a time is
  * skipped, the reading is refused: the energy of one hour must not be stored for two hours, and a
  * reading that is sent again must not be stored for the next hour.
  */

@@ -68,7 +68,7 @@ static const struct bb_sql previous = {
 /*
  * A Delta reading without a start begins at the end of the previous reading of any type, stored or
  * sent. The first reading begins at the commissioning or READING_PERIOD_DAYS before its end, at the
- * later of them. Starts depend on the ends, so they are looked up only if all ends are known.
+ * later of the two. Starts depend on the ends, so they are looked up only if all ends are known.
  */
 static int period_find_starts(struct bb_request *rq, struct reading_submission *const *list,
                               size_t count)

@@ -9,7 +9,7 @@
 
 enum { KEPT_OF_REQUEST = 100, PAGE = 1000, TURN_MS = 500 };
 
-#define WH_MOST 9e15 /* no plant has more energy, and more is not exact */
+#define WH_MOST 9e15 /* no plant generates more, and a larger double is not exact */
 
 /* $1 organization, $2 now, $3 JSON */
 static const struct bb_sql keep = {

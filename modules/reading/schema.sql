@@ -104,7 +104,7 @@ CREATE FUNCTION reading_take_fresh(type "char", most integer)
 $$;
 
 -- The periods that overlap stored readings, by their number from 1, each with the first such reading.
--- STABLE: it sees the rows from before the calling statement, and not the rows of that statement.
+-- STABLE: the function sees the rows from before the calling statement, not the rows that this one writes.
 CREATE FUNCTION reading_overlapping(device bigint, starts bigint[], ends bigint[])
     RETURNS TABLE (number bigint, type "char", start_at timestamptz, end_at timestamptz, wh bigint)
     LANGUAGE plpgsql STABLE ROWS 10 AS $$

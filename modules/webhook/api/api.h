@@ -1,6 +1,6 @@
 /*
  * The routes and commands of webhook, and the handlers of its channels. Functions that take a
- * request run on its fiber; if they fail, or find an error in the request, they end it (bb_end()).
+ * request run on its fiber. If they fail, or find an error in the request, they call bb_end().
  */
 #ifndef WEBHOOK_API_H
 #define WEBHOOK_API_H
@@ -16,7 +16,7 @@
     bb_i(bb_segment_int((rq), "id")), bb_b((rq)->principal->role == BB_ROLE_ADMIN),                \
         bb_i((rq)->principal->account)
 
-/* A keyed statement (struct bb_keyed) on the webhook with the condition WEBHOOK_MINE. */
+/* A keyed statement (struct bb_keyed) that selects from the webhook h if WEBHOOK_MINE is true. */
 // clang-format off
 #define WEBHOOK_KEYED(selected)                                                                    \
     {                                                                                              \
@@ -78,8 +78,8 @@ json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, co
 json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *cell);
 
 /*
- * The keys of Ed25519 signatures. A webhook has them while `signature` requires them; a new pair
- * (from the record r) does not replace the present pair of the row h.
+ * The keys of Ed25519 signatures, null unless `signature` requires them. If the row h already has a
+ * pair of keys, it is kept, not the new pair from the record r.
  */
 #define SIGNING_COLUMNS "signing_key, public_key, previous_signing_key, previous_public_key"
 #define SIGNING_VALUES                                                                             \
@@ -126,15 +126,15 @@ void destination_take(struct bb_request *rq, json_t *value, json_t *columns);
 void webhook_take_url(struct bb_request *rq, json_t *value, json_t *columns);
 void webhook_take_events(struct bb_request *rq, json_t *value, json_t *columns);
 
-/* Channels; any thread. */
+/* Handlers of channels, called on any thread. */
 void webhook_changed(void *state, const char *payload);
 void webhook_pause_heard(void *state, const char *payload);
 
 /* ---- deliveries.c, search.c ---- */
 
 /*
- * The columns of webhook_deliveries AS d, in the order of webhook_delivery_fields. The log has the
- * headers of an attempt as lines; headers known from the delivery (attempt_sign()) are added here.
+ * The columns of webhook_deliveries AS d, in the order of webhook_delivery_fields. In the log, the
+ * headers of an attempt are lines; headers known from the delivery (attempt_sign()) are added.
  */
 // clang-format off
 #define DELIVERY_COLUMNS                                                                           \

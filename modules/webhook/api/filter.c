@@ -1,8 +1,8 @@
 /*
- * The option `filter`: a condition on the payload of an event, in the language of Hookdeck and
- * Outpost. It is compiled to a jsonpath predicate, which PostgreSQL evaluates when it stores the
- * deliveries of an event (publish/enqueue.c, sender/expand.c). So the filter in the database
- * decides, on every host and without a cache.
+ * The option `filter`: a condition on the payload of an event, in the language of the webhook
+ * services Hookdeck and Outpost. It is compiled to a jsonpath predicate, which PostgreSQL evaluates
+ * when it stores the deliveries of an event (publish/enqueue.c, sender/expand.c). So the filter in
+ * the database decides, on every host and without a cache.
  *
  * The predicates use the lax mode of jsonpath, in which comparisons and filters unwrap arrays: a
  * value matches an array that contains it. type() does not unwrap. No predicate is ever unknown,
@@ -15,7 +15,7 @@
 
 enum {
     FILTER_BYTES = 8192,
-    FILTER_PREDICATE = 65536, /* bytes; PostgreSQL reads it for each event */
+    FILTER_PREDICATE = 65536, /* bytes; PostgreSQL reads the predicate for each event */
     FILTER_DEPTH = 10,
     FILTER_CONDITIONS = 100,
     FILTER_PATTERNS = 10 /* a search in a long text takes milliseconds */

@@ -4,10 +4,10 @@
  * the id of a delivery. Each consumer has its last committed offset, and reads the events after it.
  *
  * Ids increase in the order in which transactions get them, but the transactions may commit in a
- * different order. So the last event of a response is an event before which no further event can
- * appear: a lower id belongs to a transaction that had begun when the event was visible, and all of
- * these transactions have ended. If such a transaction takes long, the response ends at the cursor
- * of the shard, for which the sender has checked the same.
+ * different order. So a response must end with an event before which no further event can appear.
+ * It waits until all transactions have ended that had begun when this event was visible, because
+ * only they can have lower ids. If that takes long, the response ends at the cursor of the shard,
+ * below which the sender has already made sure that no further event can appear.
  *
  * A request that waits for events has a fiber and a timer, and uses no connection to the database.
  */

@@ -18,10 +18,10 @@ enum {
 };
 
 /*
- * The columns of webhook_hook AS h that webhook_text() reads: the id; the members before and after
- * `secret` that are not null, as JSON without braces; the sealed members. PLAIN and WORD cost half
- * as much as to_json(): PLAIN for values whose text is JSON, WORD for texts without characters that
- * JSON escapes. COMPACT removes the blanks of jsonb, which has no texts with blanks here.
+ * The columns of webhook_hook AS h for webhook_text(): the id; the members before `secret` and
+ * those after it, as JSON without braces and without nulls; the sealed members. PLAIN and WORD cost
+ * half as much as to_json(): PLAIN for values whose text is JSON, WORD for texts without characters
+ * that JSON escapes. COMPACT removes the blanks of jsonb, which has no texts with blanks here.
  */
 // clang-format off
 #define MEMBER(name, value) "'\"" name "\":' || to_json(" value ")"
