@@ -69,7 +69,7 @@ const char *suite_select(int count, char **words);
 const struct suite *const *suite_list(size_t *count);
 const struct suite *suite_named(const char *name);
 
-/* Returns whether the words choose the suite; without words, whether it runs then. */
+/* Returns whether the suite runs: the words name it, or there are none and it runs by default. */
 bool suite_is_selected(const struct suite *suite);
 
 /* The sums of checks, failures and errors of one or several suites. Processes may share it. */

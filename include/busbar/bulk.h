@@ -111,8 +111,8 @@ struct bb_bulk_rows {
      */
     int (*store)(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count);
-    /* Whether rows of a call depend on each other. If false, the host passes fewer rows per call
-     * while it is busy. */
+    /* True if rows of a call can depend on each other; otherwise the host passes fewer rows per
+     * call while it is busy. */
     bool together;
 };
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-/* A list of nodes, each of which has a list of later nodes. */
+/* A list of nodes. Each node has a list `later` of nodes with later times. */
 LIST_HEAD(bb_heap, bb_heap_node);
 
 struct bb_heap_node {

@@ -107,8 +107,8 @@ struct bb_given {
 /*
  * Gets the service with this index among the services whose names begin with `kind`, in the order
  * of their modules; returns false after the last one. The module's `wants` must contain `kind`
- * followed by "*": "bulk rows:*" for "bulk rows:". In `open`, it does not set *given, and returns
- * true once more if modules are disabled, because they may provide such a service.
+ * followed by "*": "bulk rows:*" for "bulk rows:". In `open` use it only to count: it does not set
+ * *given, and counts one service more if modules are disabled, because they may provide one.
  */
 static inline bool bb_service_at(struct bb_host *host, const char *kind, size_t index,
                                  struct bb_given *given)

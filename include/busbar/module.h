@@ -168,8 +168,8 @@ struct bb_job {
 /* A thread pool for functions that block or use much CPU time; see bb_offload(). */
 struct bb_pool {
     const char *name;
-    /* 0: one for each event loop, and one more. The former rest while processors are scarce; the
-     * latter serves only callers with at most two calls in the pool. */
+    /* 0: a thread for each event loop, which rests while processors are scarce, and another thread
+     * that serves only callers with at most two calls in the pool. */
     unsigned threads;
     unsigned queue; /* maximum number of waiting calls; further calls are refused */
     int nice;       /* added to the niceness of the threads, so that they do not delay the loops */

@@ -52,7 +52,7 @@ static inline void bb_defer(struct bb_request *rq, void (*undo)(void *), void *a
  * Calls work(rq, arg) with a separate memory arena, and returns the result of `work`. Everything
  * allocated, deferred or queried during the call is released when it ends; earlier memory stays.
  * Use it in jobs and commands that repeat the same work, because their memory would grow until they
- * end. Do not reply in `work`: its headers would be lost. A nested call is a plain function call.
+ * end. Do not reply in `work`: the headers would be lost. A nested call only calls `work`.
  */
 static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_request *rq, void *arg),
                              void *arg)
@@ -75,9 +75,9 @@ static inline void bb_yield(struct bb_request *rq)
  * calls, the request does not end there: bb_guard() returns -1, and `work` does not continue
  * (longjmp()).
  *
- * Languages with destructors call each function of the host in this way, with a `work` that has
- * none. After -1, they return from their own functions, call no function of the host meanwhile, and
- * then end the request with bb_alloc(rq, SIZE_MAX), which does not return. Calls can be nested.
+ * Languages with destructors call each function of the host in this way, from a `work` without
+ * destructors. After -1, the module returns from its functions without calling the host again, and
+ * then ends the request with bb_alloc(rq, SIZE_MAX), which does not return. Calls can be nested.
  */
 static inline int bb_guard(struct bb_request *rq, void (*work)(struct bb_request *rq, void *arg),
                            void *arg)

@@ -183,13 +183,13 @@ struct bb_documents {
     /* bb_content: reads it, and compares it with its name. Returns 0, or -1, which is logged. */
     int (*get)(struct bb_request *rq, void *content);
     /*
-     * bb_sql: for the command `MODULE doctor`, prints contents without a file, or with a file of
-     * another size. Checks 50,000 names of the store, or all if the command has the option `all`.
-     * Returns the exit status. The statement gets the sizes of some files by name: $1 (jsonb), of
-     * all names after $2 (text) up to $3 (text; null: all), in the order of their bytes. $4
-     * (bigint): omit contents that were added after this time, in ms since 1970. $5 (bigint):
-     * maximum number of rows. A row has a text for people, the file's size or null, and the number
-     * of all findings.
+     * bb_sql: for the command `MODULE doctor`, prints the contents that have no file, or a file of
+     * another size. Checks 50,000 files of the store, or all if the command has the option `all`.
+     * Returns the exit status. The statement gets $1 (jsonb), an object with the size of each file
+     * by name. It has all names after $2 (text) up to $3 (text; null: no end) in byte order.
+     * The statement omits contents that were added after $4 (bigint, ms since 1970), and returns up
+     * to $5 (bigint) rows. A row has a text for people, the file's size or null, and the number of
+     * all findings.
      */
     int (*doctor)(struct bb_request *rq, void *missing);
 };
@@ -214,16 +214,16 @@ struct bb_documents {
  *       (what, type, start_at, end_at, wh, at, reason) of the newest readings of a device that
  *       overlap a period and were refused or voided, as `what` says.
  *   reading_first_start(device bigint)
- *       the start of the device's first reading of either type, or null.
+ *       returns the start of the device's first reading of either type, or null.
  *   reading_forget(device bigint)
  *       deletes the device's readings; the caller deletes the device in the same transaction.
  *   reading_hold(device bigint)
  *       blocks transactions that store, void or take readings of the device until the commit. Call
  *       it before taking any other lock related to the device (its row, its groups).
  *   reading_take_fresh(type "char", most integer)
- *       (device, first, last): the range of the ends of readings that were stored since the last
- *       call, for up to `most` devices. A committed call consumes them, so only the module that
- *       issues certificates may call it.
+ *       (device, first, last): for up to `most` devices, the first and the last end of the readings
+ *       that were stored since the last call. A committed call consumes them, so only the module
+ *       that issues certificates may call it.
  */
 struct bb_readings {
     size_t size;
@@ -247,7 +247,7 @@ struct bb_readings {
  *       returns whether a certificate has used the reading that was voided earlier in the same
  *       transaction, and deducts its energy. A caller that does not want this rolls back.
  *   certificate_members()
- *       the ids of the devices in groups that have not ended.
+ *       returns the ids of the devices in groups that have not ended.
  */
 struct bb_certificates {
     size_t size;

@@ -16,7 +16,7 @@ struct crash_bench {
 /* Makes a host that is not started yet. `http`, `settings`: lines of the sections http and host. */
 struct crash_bench crash_bench(const char *name, const char *http, const char *settings);
 
-/* Starts the host with a supervisor and waits until it is healthy. `order`: of the module. */
+/* Starts the host with a supervisor and waits until it is healthy. `order` is for the module. */
 struct host *crash_run(const struct crash_bench *bench, const char *order);
 
 /* Returns the module's file. */

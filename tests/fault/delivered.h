@@ -8,9 +8,9 @@
 
 /*
  * Waits for the queued deliveries, then fails the test unless each message has a delivery, each
- * delivery reached the path, and the path received nothing else. The number of deliveries that were
- * received twice may be at most the number that a host killed this often had in flight or not yet
- * recorded. Prints the counts.
+ * delivery reached the path, and the path received nothing else. A delivery may arrive twice only
+ * if it was in flight or not yet recorded when its host was killed; `kills` limits the number of
+ * such deliveries. Prints the counts.
  */
 void delivered_all(struct scene *scene, const struct receiver *receiver, const char *path,
                    size_t kills);

@@ -17,7 +17,7 @@ enum {
 
 #define SETTLED "SELECT (count(*) = 0)::int FROM webhook_deliveries WHERE state = 'queued'"
 
-/* The other host owns its rows when it wakes, and its own later updates are ignored. */
+/* When the suspended host continues, the other host owns its rows, and ignores its updates. */
 TEST(a_host_suspended_beyond_its_lease_is_fenced)
 {
     struct scene *scene = scene_make(
@@ -54,7 +54,7 @@ TEST(a_host_suspended_beyond_its_lease_is_fenced)
     fprintf(stderr, "fault_asleep: %zu deliveries, %zu requests, %zu after it woke\n", rows, after,
             after - before);
     ck_assert_uint_le(after - rows, TWICE_MAX);
-    ck_assert_uint_le(after - before, rows - stored); /* it sends nothing that it had before */
+    ck_assert_uint_le(after - before, rows - stored); /* sends only what was added */
     sql_soon(db, "SELECT count(*) FROM webhook_host WHERE (counters ->> 'lostLeases')::int > 0");
     sql_is(db, 0, "SELECT count(*) FROM webhook_deliveries WHERE state <> 'delivered'");
     sql_is(db, 0,

@@ -44,7 +44,7 @@ static struct desk desk_make(const char *name, const char *http)
     return desk;
 }
 
-/* Posts three files that no request with another number has. */
+/* Posts three files; their contents differ for each number. */
 static struct answer *post(const struct desk *desk, const char *name, int number)
 {
     struct upload_body body = {NULL, 0};
@@ -86,7 +86,7 @@ static int fail_in_turn(const struct desk *desk, const char *name, atomic_long *
     ck_abort_msg("%s: %d failures, and no end", name, CALLS_MAX);
 }
 
-/* A flush is made of each file and of the directories with their names. */
+/* fsync() is called for each file, and for the directories that contain the files. */
 TEST(a_failed_fsync_refuses_the_upload_and_keeps_no_file)
 {
     struct desk desk = desk_make("fault_flush", NULL);

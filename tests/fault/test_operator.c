@@ -43,7 +43,7 @@ static void listen_at(struct host_spec *spec, struct host *host, int port)
     host->port = port;
 }
 
-/* A host with a supervisor, which listens on an own port. */
+/* A host with a supervisor, which listens on a separate port. */
 static struct host_spec own_port(const char *name, const char *database)
 {
     return (struct host_spec){.name = name,

@@ -56,7 +56,7 @@ static void sleep_ms(void *ms)
     usleep(*(const unsigned *)ms * 1000);
 }
 
-/* Keeps its generation alive for that time, in a thread of the pool. */
+/* Keeps its generation alive for `ms` milliseconds, in a thread of the pool. */
 static int nap(struct bb_request *rq)
 {
     unsigned ms = (unsigned)bb_arg_int(rq, "ms", 0);

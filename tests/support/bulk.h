@@ -60,8 +60,8 @@ struct answer *bulk_await(const struct person *who, const char *id, const char *
 /* Returns a number in a member of the response, such as "failed" in "progress". */
 int64_t bulk_number(const struct answer *answer, const char *object, const char *key);
 
-/* Make the storing of things wait (mode "SHARE"), or also reading them (mode "ACCESS EXCLUSIVE"),
- * and let it go on. */
+/* bulk_hold() blocks storing things (mode "SHARE"), or also reading them (mode "ACCESS EXCLUSIVE"),
+ * until bulk_release(). */
 PGconn *bulk_hold(const char *mode);
 void bulk_release(PGconn *holder);
 
@@ -75,8 +75,8 @@ const char *bulk_row(const struct answer *log, size_t index);
  * characters. */
 void bulk_rows(const struct answer *log, const char *expected);
 
-/* Checks the rows, stores them, and checks them again; before they are stored, "success" is
- * "pending". Returns the log at the end. */
+/* Compares the log with `expected`, stores the rows, and compares again; before the rows are
+ * stored, "success" is "pending". Returns the log at the end. */
 struct answer *bulk_rows_stored(const struct person *who, const char *id, const char *expected);
 
 /* Fails the test unless the upload has ended with these numbers of rows. */

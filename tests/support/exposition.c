@@ -7,12 +7,12 @@
 /* The metric family that is being parsed. */
 struct family {
     char *name, *type;
-    size_t first; /* of the family's samples */
+    size_t first; /* index of the family's first sample */
 };
 
 struct reader {
     struct exposition *out;
-    size_t room; /* of the array of samples */
+    size_t room; /* size of the array of samples */
     struct family family;
     char *seen; /* names of families, separated by spaces */
 };

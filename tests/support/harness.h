@@ -181,8 +181,8 @@ bool host_run(struct host *host);
  */
 void host_stop(struct host *host);
 
-/* Does so with all running hosts that this process started, the newest first: at the end of a test
- * (.after_each), or of a suite whose set-up started them (.after_all). */
+/* Stops all running hosts that this process started, the newest first. Call it after a test
+ * (.after_each), or after a suite whose set-up started them (.after_all). */
 void hosts_stop(void);
 
 /* kill -9 */

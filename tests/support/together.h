@@ -9,7 +9,7 @@
 
 struct together {
     const struct host *host;
-    const struct person *admin; /* who reads the metrics */
+    const struct person *admin; /* reads the metrics */
     PGconn *db;
     const char *tables; /* an argument of LOCK TABLE: the locks that hold the requests */
     const char *pool;   /* of the host's first loop: "read", "unit", "write" */

@@ -11,7 +11,7 @@
 struct wave {
     struct host *host;
     struct host_spec spec; /* settings in the file; after a change, call wave_write() */
-    char *file;            /* of the module */
+    char *file;            /* the module's file */
 };
 
 /* Starts a host with its own database and version 1, which says hello; `more` as in host_spec. */

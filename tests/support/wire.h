@@ -61,9 +61,9 @@ __attribute__((format(printf, 2, 3))) struct wire_answer *wire_ask(const struct 
 
 /*
  * Sends the bytes on a new connection and fails the test unless the responses have the statuses of
- * `expected`, such as "404 200", and each error the service's body. "end" after them: the last
- * response says that the connection ends, and the host ends it without a reset. Returns the last
- * response.
+ * `expected`, such as "404 200", and each error has the service's body. If `expected` ends with
+ * "end", the last response must announce the end of the connection, and the host must close it
+ * without a reset. Returns the last response.
  */
 struct wire_answer *wire_exchange(const struct host *host, const char *sent, const char *expected);
 

@@ -79,7 +79,7 @@ static int bad(const struct workers *all)
     return atomic_load(&all->board->sums.failures) + atomic_load(&all->board->sums.errors);
 }
 
-/* Returns true if this worker shall start another suite. */
+/* Returns whether this worker may start another suite. */
 static bool goes_on(const struct workers *all)
 {
     return the_postgres && !(getenv("BUSBAR_TEST_FIRST") && bad(all));

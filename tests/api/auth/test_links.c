@@ -59,10 +59,10 @@ static struct person *person_of(const char *name, const char *type)
 {
     struct person *person = person_register(host, name, type);
 
-    mailbox_wait(mailbox, person->email, 1); /* of its confirmation */
+    mailbox_wait(mailbox, person->email, 1); /* the mail to confirm the address */
     ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Active','email':'%s'}",
         (intmax_t)person->id, person->email);
-    mailbox_wait(mailbox, person->email, 2); /* of the approval */
+    mailbox_wait(mailbox, person->email, 2); /* the mail about the approval */
     person_login(host, person);
     return person;
 }
@@ -203,7 +203,7 @@ TEST(a_request_does_not_reveal_whether_an_account_exists)
     requests_are_done();
     mails = mailbox_count(mailbox, NULL);
     sql_run(db, "BEGIN");
-    sql_run(db, "LOCK TABLE auth_account IN ACCESS EXCLUSIVE MODE"); /* nobody can look it up */
+    sql_run(db, "LOCK TABLE auth_account IN ACCESS EXCLUSIVE MODE"); /* no host can look it up */
     EACH_TEXT (email, "nobody@example.com", person->email, ADMIN_EMAIL)
         request("/api/user/password/reset", email);
     sql_run(db, "COMMIT");
@@ -227,7 +227,7 @@ TEST(a_request_that_was_answered_is_not_lost)
 {
     struct person *person = person_of("unlucky", NULL);
 
-    /* as a host leaves it that ends after the response */
+    /* the row that remains if a host ends after the response */
     sql_run(db, text("INSERT INTO auth_link_request (purpose, email) VALUES ('reset', '%s'), "
                      "('of a newer version', '%s')",
                      person->email, person->email));
@@ -268,7 +268,7 @@ TEST(requests_are_throttled_by_address)
         {"POST " INVITE " {'email':'x@example.com','role':'User'}", boss, 429, "Too many invitat"},
     };
 
-    spec.redis = ""; /* it counts only its own requests */
+    spec.redis = ""; /* the host counts only its own requests */
     struct host *strict = host_start(&spec);
 
     exchange_rows(strict, rows);
@@ -289,7 +289,7 @@ TEST(a_service_without_mails_says_so)
 
     exchange_rows(mute, rows);
     host_logs(mute, 0, "have no effect, because the module mail is not loaded");
-    person_make(mute, admin, "unconfirmed", NULL); /* approved as without the setting */
+    person_make(mute, admin, "unconfirmed", NULL); /* approved although unconfirmed */
     host_stop(mute);
 }
 
@@ -308,11 +308,11 @@ TEST(an_account_is_approved_after_its_email_was_confirmed)
     reset(first, "a new password", 400, GONE);
     ask(NULL, 200, "{'message':'E-mail confirmed'}", "POST " CONFIRM " {'token':'%s'}", second);
     ask(NULL, 400, GONE, "POST " CONFIRM " {'token':'%s'}", second);
-    request("/api/user/email/confirm", person->email); /* sends nothing any more */
+    request("/api/user/email/confirm", person->email); /* sends no mail */
     ck_status(person_change(host, admin, person, "status", "Active"), 200);
     login(person, person->password, 200);
     requests_are_done();
-    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 3); /* with the approval's */
+    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 3); /* and about the approval */
 }
 
 /* An Admin approves once; other changes send nothing. */
@@ -336,7 +336,7 @@ TEST(an_approved_person_gets_a_mail_in_the_language_of_the_registration)
             .header = text("Accept-Language: %s", rows[i].language)}));
         intmax_t id = answer_int(made, "id");
 
-        mailbox_wait(mailbox, email, 1); /* of its confirmation */
+        mailbox_wait(mailbox, email, 1); /* the mail to confirm the address */
         ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'firstName':'Zoë'}", id);
         ask(admin, 409, NULL, "PUT /api/admin/users/%jd {'status':'Active'}", id);
         ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Active','email':'%s'}", id,
@@ -467,7 +467,7 @@ TEST(confirmations_and_invitations_are_off_by_default)
     struct person *person = person_make(plain, admin, "plain", NULL);
 
     requests_are_done();
-    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 1); /* of the approval */
+    ck_assert_uint_eq(mailbox_count(mailbox, person->email), 1); /* about the approval */
     request("/api/user/password/reset", person->email);
     mail_token(mailbox_wait(mailbox, person->email, 2));
     host_stop(plain);

@@ -204,7 +204,7 @@ TEST(a_suspended_account_cannot_refresh)
     cookie = cookie_of(ck_error(refresh(cookie), 403, "Your account has been suspended"));
     grace_ends(person);
     ck_status(person_change(one, admin_of(one), person, "status", "Active"), 200);
-    cookie = cookie_of(ck_status(refresh(cookie), 200)); /* the 403 was not the end of it */
+    cookie = cookie_of(ck_status(refresh(cookie), 200)); /* the 403 has not ended the login */
     ck_status(person_change(one, admin_of(one), person, "status", "Deleted"), 200);
     ck_error(refresh(cookie), 401, "Unauthorized");
 }

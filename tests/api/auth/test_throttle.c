@@ -156,7 +156,7 @@ TEST(a_host_counts_failed_logins_without_redis)
     a_guesser_in_the_office(host, host);
 }
 
-/* The password is correct, but each login costs a hash for nothing. */
+/* The password is correct, but each login costs a hash and has no use. */
 TEST(logins_of_pending_accounts_count_as_failures)
 {
     struct host *host = start("throttle-pending", "", STRICT);

@@ -14,7 +14,7 @@
 
 static struct host *host;
 static struct person *person;
-static char *header, *payload, *signature; /* of its token; the signature stays encoded */
+static char *header, *payload, *signature; /* of the person's token; the signature stays encoded */
 
 static void set_up(void)
 {

@@ -197,7 +197,7 @@ static _Noreturn void be_on_terminal(const char **argv, char **environment, cons
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGINT, SIG_DFL); /* background jobs of a shell inherit that it is ignored */
+    signal(SIGINT, SIG_DFL); /* background jobs of a shell ignore it */
     if (fd < 0 || dup2(fd, 1) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL))
         _exit(126);
     execvpe(argv[0], (char *const *)(uintptr_t)argv, environment);

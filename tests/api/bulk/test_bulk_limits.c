@@ -32,7 +32,7 @@ static int64_t jobs_of(const struct person *who)
 
 /* ---- one Idempotency-Key at a time ---- */
 
-/* All that succeed get the response of the one that made the upload. */
+/* Each request that succeeds gets the response of the request that made the upload. */
 TEST(parallel_uploads_with_one_idempotency_key_make_one_job)
 {
     static const char *const headers[] = {"Idempotency-Key: bulk-twins", NULL};

@@ -101,7 +101,7 @@ TEST(parallel_cancel_and_confirm_have_one_outcome)
         ck_assert_int_ge(at_once(id, (const char *const[]){"confirm", "cancel"}, 2, i), 1);
         struct answer *log = bulk_log_of(m, id, "status=success&limit=1000");
 
-        /* it was confirmed and finished before the cancellation came; otherwise it must be
+        /* the job may have finished before the cancellation came; otherwise it must be
          * canceled */
         if (strcmp(answer_text(log, "status"), "finished") != 0)
             ck_assert_str_eq(answer_text(log, "status"), "cancelled");
@@ -292,7 +292,7 @@ static void *send_things(void *arg)
     return NULL;
 }
 
-/* As the sweep does it with one that arrives for longer than an hour. */
+/* The test deletes the job as the sweep does if an upload takes longer than an hour. */
 TEST(an_upload_deleted_by_the_sweep_while_it_arrives_is_refused)
 {
     PGconn *holder = bulk_hold("ACCESS EXCLUSIVE");

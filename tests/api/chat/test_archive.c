@@ -119,7 +119,7 @@ TEST(archived_messages_are_restored_when_they_are_read)
     ask_on(host, platform, 200, NULL, "%s", unread);
 }
 
-/* In JSON it is six times as long. */
+/* In JSON the message is six times as long. */
 TEST(a_message_of_the_largest_size_is_archived)
 {
     struct talk talk = old_talk("large@shop.example", 3, 100);
@@ -151,7 +151,7 @@ TEST(restored_messages_are_removed_again_after_a_week)
     }
     ck_assert_int_eq(files_now(store), files);
     expect_same(chain(&talk, ""), whole);
-    sql_run(db, "UPDATE chat_archive SET restored_at = NULL"); /* though the messages are there */
+    sql_run(db, "UPDATE chat_archive SET restored_at = NULL"); /* although the messages exist */
     expect_same(chain(&talk, ""), whole);
 }
 
@@ -171,7 +171,7 @@ TEST(a_post_continues_an_archived_conversation)
     for (size_t i = 0; i < 5; i++)
         ck_assert(json_equal(json_object_get(json_array_get(all, i), "nextEntryUuid"),
                              json_object_get(json_array_get(all, i + 1), "uuid")));
-    /* long after this, the earlier latest message and the later one are a further part */
+    /* the messages 5 and 6 become another part when they have not been read for a week */
     ck_status(talk_post(host, platform, &talk, "goes.on@shop.example", "last"), 201);
     sql_run(db, "UPDATE chat_archive SET restored_at = now() - interval '8 days'");
     archive(&talk);
@@ -256,8 +256,8 @@ TEST(the_command_restores_everything)
 }
 
 static const struct damage {
-    const char *command; /* of the shell, to the file $f */
-    const char *found;   /* by the doctor; NULL: nothing, because the size is right */
+    const char *command; /* a shell command that damages the file $f */
+    const char *found;   /* reported by the doctor; NULL: nothing, because the size is right */
 } damages[] = {
     {"rm $f", "no file"},
     {"truncate -s -1 $f", "a file of another size"},

@@ -202,7 +202,7 @@ TEST(organization_id_must_exist_and_is_for_accounts_that_may_act_in_it)
     start_in(m, 0, foreign, 201, told);
     start_in(admin, 0, own, 201, none);
     start_in(admin, 0, 987654321, 404, "Organization not found");
-    /* the query counts where the body names none */
+    /* the query counts if the body names no organization */
     start_in(m, foreign, 0, 201, told);
     start_in(m, foreign, own, 201, none);
     start_in(m, own, 0, 201, none);

@@ -260,7 +260,7 @@ TEST(the_newest_matches_of_all_conversations_come_first_in_pages)
         ck_status(talk_post(host, c, &talks[i % 3], c->email, text("pageword%d", i)), 201);
         ck_status(talk_post(host, c, &talks[i % 3], c->email, "another"), 201);
     }
-    /* The same time for some, so that the order needs more than the time. */
+    /* Some have the same time, so that the time alone does not give the order. */
     sql_run(db,
             "UPDATE chat_entry SET created_at = '2026-01-01' WHERE chat_entry LIKE 'pageword_'");
     const char *whole = pages(c, "pageword", &count);

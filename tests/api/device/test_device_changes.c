@@ -149,7 +149,7 @@ TEST(required_fields_of_a_device_cannot_be_cleared)
     exchange_rows(host, rows);
 }
 
-/* Each attribute, with a text of 100 digits, has 110 bytes of JSON; PostgreSQL adds two spaces. */
+/* Each attribute has a text of 100 digits, and 110 bytes as JSON; PostgreSQL adds two spaces. */
 static json_t *attributes_of(char letter, int count)
 {
     json_t *attributes = json_object();

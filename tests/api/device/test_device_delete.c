@@ -143,7 +143,7 @@ static void expect_both(PGconn *holder, const struct call calls[2], const struct
     }
 }
 
-/* If they take locks in different orders, each would wait for the other's. The requests go to two
+/* If the requests took locks in different orders, each would wait for the other. They go to two
  * hosts, because one host would run the transactions one after the other. */
 TEST(voiding_a_reading_and_deleting_its_device_do_not_deadlock)
 {

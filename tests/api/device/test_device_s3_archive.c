@@ -77,7 +77,7 @@ TEST_EACH(a_bucket_that_fails_loses_no_message, sizeof modes / sizeof *modes)
         poll(NULL, 0, 50);
     }
     if (_i == 0)
-        ck_assert_int_gt(asked, 10); /* while a single call hangs for eight seconds */
+        ck_assert_int_gt(asked, 10); /* each call to the bucket hangs for eight seconds */
     for (int i = 0; i < STUCK; i++) {
         struct answer *answer = call_end(pending[i]);
 

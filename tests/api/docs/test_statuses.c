@@ -358,7 +358,7 @@ TEST(too_many_parallel_bulk_uploads_are_refused)
     ck_assert_int_eq(taken, UPLOADS_MAX);
 }
 
-/* Both requests have the correct old password; the second one to be stored finds it changed. */
+/* Both requests have the correct old password; the second change finds another password. */
 TEST(one_of_two_parallel_password_changes_is_409)
 {
     long seen = 0;
@@ -398,8 +398,8 @@ static const char everything[] =
     "\"password\":\"twelve letters\",\"grant_type\":\"client_credentials\",\"client_id\":\"a\","
     "\"client_secret\":\"b\",\"token\":\"c\"}";
 
-/* Returns whether the operation queries the database; open ones do if they report its state or look
- * up an account. */
+/* Returns whether the operation queries the database. Operations without a token do so only if they
+ * report its state or look up an account. */
 static bool asks_database(const struct operation *operation)
 {
     return !operation->open || operation->body || !strcmp(operation->path, "/api/health/ready") ||

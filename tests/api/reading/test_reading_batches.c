@@ -179,7 +179,7 @@ TEST(ceiling_and_overlap_errors_are_in_one_conflict)
     ck_assert_int_eq(stored(key), 3);
 }
 
-/* Stored in the order of the types: the first period of the statement is not the earliest. */
+/* Readings are stored in the order of their types, so the first period is not the earliest. */
 TEST(an_overlap_before_a_later_reading_of_the_other_type_is_named)
 {
     const char *key = plant("types");

@@ -173,7 +173,7 @@ static struct answer *end(struct waiting *waiting)
     return waiting->answer;
 }
 
-/* Returns whether a request is accepted. One that timed out may use its place for a moment more. */
+/* Returns whether a request is accepted. A request that timed out may use its place longer. */
 static bool is_accepted(const struct host *on, const char *url)
 {
     return relay(on, "{ss}", "url", url)->status == 200;
@@ -202,7 +202,7 @@ TEST(calls_per_account_limits_parallel_requests)
     ck_assert_int_eq((int)relay_outcomes(few, "answered"), 1);
 }
 
-/* A response may have 1 MiB, which the setting makes the whole budget. */
+/* A response may have 1 MiB, and `memory: 1` is room for one such response. */
 TEST(memory_for_responses_is_limited)
 {
     struct host_spec spec = relay_spec("upstream_memory", RELAY_LOCAL "  memory: 1\n");
@@ -257,7 +257,7 @@ static bool one_generation(const struct host *of)
     return status == 0 && !strstr(said, "drain");
 }
 
-/* Its last calls begin when its generation has long been superseded. */
+/* The last calls of the request begin long after its generation was superseded. */
 TEST(a_request_in_progress_continues_across_a_reload)
 {
     struct host_spec spec = relay_spec("upstream_reload", RELAY_LOCAL);

@@ -46,7 +46,7 @@ static int64_t seed_event(int days)
     return day;
 }
 
-/* Its deliveries have the time of the event, and a copy of its body of today. */
+/* The deliveries have the time of the event; its body is copied to today's partition. */
 TEST(an_event_older_than_max_age_is_not_sent)
 {
     seed_event(3);
@@ -172,7 +172,7 @@ TEST(delivered_deliveries_of_a_day_and_their_bodies_are_removed_once)
     sql_is(db, 0, days, 0);
     sql_is(db, 2, days, 20);
     sql_is(db, 1, thin, 25);
-    sql_is(db, 4, OF_DAYS("webhook_body")); /* until the next day is thin */
+    sql_is(db, 4, OF_DAYS("webhook_body")); /* until the next day is thinned out, too */
     sql_is(db, 1, thin, 24);
     sql_is(db, 0, days, 20);
     sql_is(db, 2, OF_DAYS("webhook_body"));
@@ -211,7 +211,7 @@ TEST(a_resend_while_the_day_partition_is_created_is_queued)
     PQfinish(other);
 }
 
-/* Its process does not exist, and is not looked for. */
+/* No process belongs to this host, because hosts check only the heartbeat. */
 TEST(a_host_counts_as_dead_only_if_its_heartbeat_is_old)
 {
     static const char dead[] = "SELECT count(*) FROM webhook_host WHERE id = 1000000";

@@ -9,7 +9,7 @@ enum { PAYLOADS = 100 };
 
 #define FILTERED "{'url':'" PUBLIC_URL "','events':[],'filter':"
 
-/* A filter, and the beginning of the field that the error names. */
+/* A filter, and the beginning of the name of the field in the error. */
 static const char *const refused[][2] = {
     {"{'a':{'$like':'x'}}", "filter.a.$like"},
     {"{'a':{'$ref':'b'}}", "filter.a.$ref"},

@@ -19,7 +19,7 @@ static struct webhook_made make(const char *url, const char *members)
     return webhook_with(host, admin, url, text("'events':['message.new'," EVENTS "],%s", members));
 }
 
-/* Makes the webhook of the ear. */
+/* Makes the webhook whose receiver is `ear`. */
 static void listen_to_events(void)
 {
     ear = catcher_start(NULL);

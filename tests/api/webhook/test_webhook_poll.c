@@ -15,7 +15,7 @@ static struct webhook_made poll_make(const struct person *by, const char *more)
                           "POST " WEBHOOKS " {'kind':'poll','events':['message.new']%s}", more));
 }
 
-/* Polls, and returns the entries of the messages, separated by spaces. *offset: of the response. */
+/* Polls, and returns the entries of the messages, separated by spaces. Sets *offset. */
 static const char *entries(const struct host *at, const struct webhook_made *made,
                            const char *query, int64_t *offset)
 {

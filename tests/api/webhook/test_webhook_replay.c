@@ -114,7 +114,7 @@ TEST(a_replay_can_be_canceled_and_only_one_runs_at_a_time)
     sql_is(db, 0, "SELECT count(*) FROM webhook_replay WHERE webhook = %jd", (intmax_t)made.id);
 }
 
-/* A statement of the sender advances up to 50 replays; these have all their deliveries waiting. */
+/* The sender advances up to 50 replays at a time; all deliveries of these replays wait. */
 TEST(replays_whose_receivers_fail_do_not_keep_other_replays_from_continuing)
 {
     struct catcher *catcher = catcher_start(NULL);
@@ -150,7 +150,7 @@ static void *delete_webhook(void *status)
     return NULL;
 }
 
-/* Runs a statement, has a request wait for its lock, and then commits. Returns the status. */
+/* Commits a statement when the request waits for its lock. Returns the request's status. */
 static long overtake(const struct webhook_made *made, const char *sql, void *(*request)(void *))
 {
     PGconn *watch = database_connect(the_postgres, PQdb(db));

@@ -196,7 +196,7 @@ static PGconn *cursors_hold(void)
 }
 
 /*
- * The limit keeps the deliveries from being sent, first by the only host, then by one that gets
+ * Because of the limit the deliveries are not sent, first by the only host, then by one that gets
  * half of the shards and is killed. The first host must then find them again.
  */
 TEST(deliveries_that_were_given_away_unsent_are_made_after_the_other_host_is_killed)
@@ -349,7 +349,7 @@ static void promote(const struct host *other, const char *sql)
     ck_assert_int_eq(kill(other->pid, SIGCONT), 0);
 }
 
-/* A lock delays the outcomes until the promotion. Then the last row is another event's. */
+/* A lock delays the outcomes until the promotion, after which another event has the last row. */
 TEST(outcomes_in_memory_are_recorded_after_a_promotion_for_the_same_events)
 {
     struct catcher *catcher = catcher_start(NULL);

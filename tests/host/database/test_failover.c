@@ -1,5 +1,5 @@
 /* Several servers in database.url: servers that refuse, that are standbys and that do not respond,
- * in every order of two before the one that works. The unit test postgres has one before it. */
+ * with every pair of them before the server that works. The unit test postgres has single ones. */
 #include <netinet/in.h>
 #include <sys/socket.h>
 

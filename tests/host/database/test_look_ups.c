@@ -20,7 +20,7 @@ static void add(const struct person *by, char *path)
     calls[call_count++] = (struct call){.method = "GET", .path = path, .token = by->token};
 }
 
-/* Two devices of a person share a serial number, and one's serial number is another's name. */
+/* A person's devices share a serial number, except one, whose serial number is a device's name. */
 static void make_devices(int person)
 {
     for (int i = 0; i < DEVICES; i++) {

@@ -2,7 +2,7 @@
 #include "files.h"
 #include "talk.h"
 
-static const char *store, *wal; /* `wal` also has the copies of the database */
+static const char *store, *wal; /* `wal` is the archive of the WAL, with the base backups */
 static struct postgres *pg;
 static struct host *host;
 static struct person *person;
@@ -14,9 +14,9 @@ static const char *const names[] = {"steady", "deleted", "later"}, *paths[DEVICE
 /* The latest first, because a sweep deletes files that only later moments have. */
 static const struct moment {
     const char *name;
-    int64_t messages, parts; /* in the database */
+    int64_t messages, parts; /* numbers in the database */
     int swept;               /* files in the store after a sweep; before it, there are 3 */
-    long status[DEVICES];    /* of downloads */
+    long status[DEVICES];    /* of a download from each device */
 } moments[] = {
     {"restored", MESSAGES, 0, 3, {200, 404, 200}},
     {"archived", 1, 1, 3, {200, 404, 200}},

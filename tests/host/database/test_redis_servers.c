@@ -171,9 +171,9 @@ TEST(the_host_follows_the_master_that_sentinels_name)
     process_stop(servers[1].pid, SIGTERM, UP_MS);
 }
 
-/* ---- servers that answer nonsense ---- */
+/* ---- servers with invalid replies ---- */
 
-/* Answers the commands that contain one of the words of `replies`, and others with +OK. */
+/* Sends the reply that follows a word of `replies` to commands with this word, +OK to others. */
 struct liar {
     int listening, port;
     const char *replies[8]; /* word, reply, word, reply … NULL */

@@ -13,14 +13,14 @@ enum {
     CROWD = 60,
     MS = 6000,
     LOCK = 4711,
-    HOLDS_SHARE = (4 + 64) / 4, /* of the threads and places of the pool */
+    HOLDS_SHARE = (4 + 64) / 4, /* share of the threads and places of the pool */
     QUEUE = 64,
     QUEUE_SHARE = QUEUE / 4
 };
 
 static struct host *host;
 static struct wire *crowd[CROWD];
-static int gate; /* each byte written lets one piece of work in the pool end */
+static int gate; /* for each byte written, one call in the pool ends */
 
 static void set_up(void)
 {

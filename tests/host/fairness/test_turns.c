@@ -1,7 +1,7 @@
 /*
- * The order of service: a crowd of one account delays others only by its few places in a batch,
- * whatever the crowd requests and however long that takes. Ada is the crowd, Bob an ordinary
- * account. Limits of modules.
+ * The order of service: many requests of one account delay others only by its places in a batch,
+ * whatever they request and however long that takes. Ada sends many requests ("the crowd"), Bob is
+ * an ordinary account. Also tests the limits of modules.
  */
 #include <math.h>
 #include <poll.h>
@@ -15,11 +15,11 @@ enum {
     LOCK = 4711,
     CROWD = 200,
     PLUGS = 2,         /* batches in progress on a connection */
-    PLACES = 64 / 4,   /* of an owner in a batch, at most */
+    PLACES = 64 / 4,   /* maximum of an owner in a batch */
     REQUESTS_MAX = 16, /* http.max_requests, if a test sets it */
     STRANGERS = 4,
     SLOW_BODIES = 20,
-    REFUSED_MS = 90 /* of the 100 that a 429 waits; clocks have milliseconds */
+    REFUSED_MS = 90 /* a 429 waits for 100 ms; clocks are not exact */
 };
 
 #define POST_LOGIN "POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -391,7 +391,7 @@ TEST(a_module_gets_503_above_its_cpu_time_while_others_are_served)
     }
     int64_t took = now_ms() - began;
 
-    /* each refusal was delayed; 50 ms in advance, then 10 ms in 200 ms */
+    /* each refusal was delayed; the module gets 50 ms in advance, then 10 ms in 200 ms */
     ck_assert_int_ge(took, refused * REFUSED_MS);
     ck_assert_int_ge(admitted, 1);
     ck_assert_int_le(admitted, 6 + took / 200);

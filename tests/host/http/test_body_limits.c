@@ -40,7 +40,7 @@ static const struct {
     const char *head;
     int most;
     bool token;
-    const char *answer; /* to {} */
+    const char *answer; /* the response to the body {} */
 } limits[] = {
     {POST_LOGIN, OPEN_MAX, false, "400"},
     {HEAD("/api/auth/getAccess"), OPEN_MAX, false, "400"},

@@ -77,7 +77,7 @@ static const struct {
      "404 404 401 405 415 401 200"},
 };
 
-/* Each is followed by a request, which "end" says is not reached. */
+/* A second request follows each; after "end" it must not get a response. */
 TEST_EACH(requests_with_unusual_framing_get_these_statuses, COUNT(exchanges))
 {
     struct wire_answer *last = wire_exchange(host, text("%s" GET_HEALTH "\r\n", exchanges[_i].sent),

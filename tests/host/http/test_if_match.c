@@ -28,7 +28,7 @@ static void set_up(void)
 /* Makes a new object of a kind. The Admin changes accounts; other objects are m's. */
 static struct object object_make(int kind)
 {
-    int count = (int)getpid(); /* of the process of this test, which makes one object */
+    int count = (int)getpid(); /* unique, because each test is a process and makes one object */
 
     if (kind == 0) {
         ask(m, 201, NULL, "POST /api/device {'externalId':'match-%d','siteName':'first'}", count);
@@ -65,7 +65,7 @@ static const char *tag_of(const struct answer *answer)
 /* Returns a change of the object with this If-Match (NULL: none). */
 static struct call call_of(const struct object *object, const char *value, const char *match)
 {
-    static const char *headers[2]; /* the calls of a test that are sent together have the same */
+    static const char *headers[2]; /* calls that are sent together have the same headers */
 
     headers[0] = match ? text("If-Match: %s", match) : NULL;
     return (struct call){.method = object->method,

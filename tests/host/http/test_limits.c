@@ -98,7 +98,7 @@ TEST(two_thousand_idle_connections_do_not_block_a_new_client)
 }
 
 /* libmicrohttpd would ask to be run again at once, as long as such a connection exists. */
-static const char *const endless[] = {"2;", ""}; /* an extension of a chunk, a size */
+static const char *const endless[] = {"2;", ""}; /* the line ends in an extension, or in the size */
 
 TEST_EACH(an_endless_chunk_line_does_not_cause_a_busy_loop, 2)
 {

@@ -133,9 +133,9 @@ static const char *path_for(const char *route, const struct person *person)
     return path_for(text("%.*s%s%s", (int)(at - route), route, value, rest), person);
 }
 
-/* Returns a digest of each table that a request might change. Left out are the audit log, which
- * also records refused requests, and the tables that a host's heartbeat changes: its own row and
- * the cursors of its shards, which move past the events of earlier requests. */
+/* Returns a digest of each table that a request might change, except the audit log, which also
+ * records refused requests, and the tables that a host's heartbeat changes: its own row and the
+ * cursors of its shards, which move past the events of earlier requests. */
 static const char *content(void)
 {
     return sql_text(

@@ -38,7 +38,7 @@ static void expect_ok(const char *check)
     expect_finding(1, check, "ok", "");
 }
 
-/* The clusters of the tests run without fsync, so this fault is there and others are not. */
+/* The clusters of the tests run without fsync, which is the only fault of this installation. */
 TEST(doctor_finds_that_fsync_is_off_and_nothing_else)
 {
     static const char *const sound[] = {"host",   "database", "rights",     "writes",
@@ -124,7 +124,7 @@ TEST(doctor_says_that_work_is_paused)
     host_says(host, 0, "resume");
 }
 
-/* Last, because it stops the host, which would forget the dead one. */
+/* This is the last test, because it stops the host, and a new host would forget the dead one. */
 TEST(doctor_names_a_dead_host_and_says_that_no_host_runs)
 {
     host_stop(host);

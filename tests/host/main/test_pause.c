@@ -6,7 +6,7 @@
 #include "receive.h"
 #include "relay.h"
 
-enum { LONG_MS = 30000, BEATS = 3 /* of 3 s: jobs are due after 5 s */ };
+enum { LONG_MS = 30000, BEATS = 3 /* every 3 s; jobs are due after 5 s */ };
 
 #define CLONED "the database was restored or cloned"
 

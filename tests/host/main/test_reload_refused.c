@@ -97,7 +97,7 @@ static const struct mistake {
     const char *name;
     void (*make)(void);
     const char *reason;                           /* in the output of `busbar reload` */
-    enum { BY_RELOAD, BY_START, BY_CHECK } found; /* the first command that finds it */
+    enum { BY_RELOAD, BY_START, BY_CHECK } found; /* the first command that finds the mistake */
 } mistakes[] = {
     {"yaml", break_yaml, ".yaml:", BY_CHECK},
     {"value", break_value, "wave.greting: ", BY_CHECK},

@@ -218,7 +218,7 @@ TEST(each_kind_of_problem_has_its_code_and_parameters)
     ck_assert_int_eq(query_check(&table, "text=%zz", arena, &values, &problems), -1);
     is_coded("{\"code\":\"bad_encoding\"}");
     for (size_t i = 1; strcmp(problem_rows[i].code, "unknown_part") != 0;
-         i++) /* then: of uploads */
+         i++) /* later rows are for uploads */
         ck_assert_msg(reached[i], "%s", problem_rows[i].code);
 }
 

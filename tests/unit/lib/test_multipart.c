@@ -56,7 +56,7 @@ static int feed(const char *bytes, size_t length, size_t cut, size_t step, struc
     *heard = (struct heard){.length = 0};
     ck_assert_int_eq(multipart_init(&multipart, "XyZ", &calls, heard), 0);
     while (!failed && at < length) {
-        char *copy = malloc(piece + 1); /* on its own: sanitizers detect overruns */
+        char *copy = malloc(piece + 1); /* separate, so that sanitizers detect overruns */
 
         if (at + piece > length)
             piece = length - at;

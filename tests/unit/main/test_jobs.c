@@ -1,4 +1,4 @@
-/* When jobs are due. The clock is the test's, and no job is let begin: a run stays a request. */
+/* When jobs are due. The test sets the clock, and no run begins: it remains a waiting request. */
 #include "core/lib/log.h"
 #include "core/lib/loop.h"
 #include "core/main/job.h"
@@ -28,7 +28,7 @@ static void set_up(void)
                                             {"test.e", PERIOD_S, 0, run}};
     static const struct bb_module descriptor = {.jobs = BB_TABLE(own)};
     static struct core_module module = {.descriptor = &descriptor};
-    static char listener; /* there is a database; nothing looks at it */
+    static char listener; /* not NULL: there is a database */
 
     log_level(BB_ERROR, false);
     generation =
@@ -53,7 +53,7 @@ static void tear_down(void)
     pthread_mutex_destroy(&engine.lock);
 }
 
-/* Lets the time pass; no two runs begin at once. How many have begun in all. */
+/* Lets the time pass; no two runs may start at once. Returns the number of runs so far. */
 static size_t pass(int64_t ms)
 {
     for (int64_t end = now_ms + ms; now_ms < end;) {
@@ -82,7 +82,7 @@ TEST(a_called_job_runs_at_once)
     STAILQ_INIT(&loop.inbox);
     message->run(message);
     ck_assert_uint_eq(pass(2 * STEP_MS), 1);
-    ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* the others at their time */
+    ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* the other jobs run when they are due */
 }
 
 TEST(jobs_run_one_after_another_after_a_pause)

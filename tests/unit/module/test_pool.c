@@ -116,7 +116,7 @@ TEST(a_full_queue_refuses_calls_until_there_is_room)
     hear_of(1);
 }
 
-/* Such calls are for callers that have only one call in progress and cannot do without it. */
+/* Unlimited calls are for callers that have one call in progress and cannot continue without it. */
 TEST(an_unlimited_call_is_accepted_by_a_full_queue)
 {
     fill();
@@ -224,7 +224,7 @@ static struct core_request *request_of_account(enum request_kind kind, int64_t a
     return rq;
 }
 
-/* `waits`: the call is to end by its deadline, which is soon. */
+/* `waits`: the deadline of the call is soon, and ends it. */
 static int status_of(enum request_kind kind, int64_t account, bool waits)
 {
     struct core_request *rq = request_of_account(kind, account);
@@ -319,7 +319,7 @@ static void wait_for_go(void *arg)
     sem_wait(arg);
 }
 
-/* With one event loop the own pool has a second thread. */
+/* With one event loop the host's own pool has two threads. */
 TEST(a_single_call_does_not_wait_for_those_of_an_owner_with_many)
 {
     struct engine engine = {.loop_count = 1};

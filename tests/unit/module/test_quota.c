@@ -21,7 +21,7 @@ static void tear_down(void)
     quota_table_free(table);
 }
 
-/* Takes for a charge that holds nothing yet. */
+/* Calls quota_take() with an empty charge. */
 static enum quota_result take(const struct quota_owner *owner, size_t more)
 {
     return quota_take(table, &(struct quota_charge){0}, owner, more, &bounds);

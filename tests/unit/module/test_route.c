@@ -1,4 +1,4 @@
-/* The router: where a path leads, and that no malformed path leads anywhere else. */
+/* The router: the route of each path, and malformed paths, which must not find a route. */
 #include "core/module/route.h"
 #include "fixture.h"
 #include "suite.h"

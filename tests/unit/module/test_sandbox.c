@@ -100,7 +100,7 @@ TEST_EACH(a_sandboxed_call_that_does_not_return_is_an_error_with_the_file, 5)
         {write_much, LONG_MS, "second.so: its tables are larger than"},
     };
 
-    ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* it gets much */
+    ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* the children write much to it */
     ck_assert_int_eq(run(cases[_i].work, NULL, cases[_i].limit_ms), -1);
     ck_assert_msg(!strncmp(why, cases[_i].reason, strlen(cases[_i].reason)), "%s", why);
 }

@@ -327,7 +327,7 @@ TEST_EACH(body_timeout_ends_an_incomplete_body, 4)
     client_expect_read(client);
     pass(HTTP_STAGE_BODY_MS);
     ends_with("HTTP/1.1 408");
-    ck_assert_uint_eq(http_routes.begun, 1); /* by the other client in pass() */
+    ck_assert_uint_eq(http_routes.begun, 1); /* the request of the other client in pass() */
 }
 
 /* The response is decided before the body comes and does not change. */
@@ -431,7 +431,7 @@ TEST(draining_answers_requests_in_progress_and_closes_their_connections)
     client_expect_end(client);
     http_stage_until(is_drained, NULL);
     ck_assert_uint_eq(client_times(client, "Connection: close"), 1);
-    ck_assert_uint_eq(http_routes.begun, 2); /* not the second one on its connection */
+    ck_assert_uint_eq(http_routes.begun, 2); /* and not the second request */
 }
 
 TEST(draining_completes_a_large_response)
@@ -459,7 +459,7 @@ TEST(draining_serves_connected_clients_and_refuses_later_ones)
 
     client_say(client, GET("/named/a"));
     ck_assert_uint_eq(http_stage_loop.http->connection_count, 0);
-    (void)drain(); /* it may already be drained */
+    (void)drain(); /* the host may already have drained */
     inet_pton(AF_INET, "127.0.0.1", &host.sin_addr);
     ck_assert_int_eq(connect(fd, (struct sockaddr *)&host, sizeof host), -1);
     ck_assert_int_eq(errno, ECONNREFUSED);

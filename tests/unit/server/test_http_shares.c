@@ -50,7 +50,7 @@ TEST(connections_per_address_are_limited)
     client_ask(some[0], GET("/named/a"), "\"a\"");
 }
 
-/* Local connections always find a place: idle ones must not keep out health checks. */
+/* A local connection is always accepted, so idle local connections do not prevent health checks. */
 TEST(a_new_local_connection_replaces_the_oldest_idle_one)
 {
     struct client *some[3];

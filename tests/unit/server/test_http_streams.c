@@ -61,7 +61,7 @@ TEST_EACH(a_stream_ends_when_its_client_disconnects, 3)
     ck_assert_uint_eq(http_routes.closed, 1);
 }
 
-/* One event reports both the request and the end of the client's side, before the stream exists. */
+/* Before the stream exists, one event reports both the request and the client's disconnection. */
 TEST(a_stream_whose_client_disconnected_before_it_began_ends)
 {
     client_expect_stage(client, STAGE_HEADER);

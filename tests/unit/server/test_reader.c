@@ -1,4 +1,4 @@
-/* The bytes that libmicrohttpd receives of a client's bytes, in whatever pieces these arrive. */
+/* The bytes that libmicrohttpd gets, in whatever pieces the client's bytes arrive. */
 #include "core/server/reader.h"
 
 #include <errno.h>

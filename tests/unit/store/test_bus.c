@@ -9,7 +9,7 @@
 
 enum {
     SYNCED = 6 /* bytes of the response to a Sync */,
-    TAGGED = 12 /* to COMMIT */
+    TAGGED = 12 /* bytes of the response to COMMIT */
 };
 
 static const struct bb_sql trail = {"INSERT trail", 0}, count = {"UPDATE count", 0};
@@ -161,7 +161,7 @@ TEST_EACH(committed_hooks_are_not_called_if_the_commit_response_is_cut, SYNCED +
 
 static const struct {
     enum pg_pool_kind kind;
-    const char *fails; /* the statement that does; NULL: a hook, or the function, refuses */
+    const char *fails; /* the statement that fails; NULL: a hook, or the function, refuses */
     int status;
 } undone[] = {
     {PG_UNIT, "INSERT trail", 422}, {PG_UNIT, NULL, 409}, {PG_TX, "INSERT trail", 422},

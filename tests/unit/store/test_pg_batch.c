@@ -103,7 +103,7 @@ TEST_EACH(one_failing_request_of_a_batch_fails_alone, sizeof failures / sizeof *
         ck_assert_uint_eq(stage_server.syncs, 1 + CALLS);
         return;
     }
-    stage_do(&calls[failing]); /* it is parsed now if it was not; never twice, says the server */
+    stage_do(&calls[failing]); /* the server refuses to parse a statement twice */
     expect_all_but(-1, "");
     ck_assert_uint_eq(stage_server.accepted, 1);
 }

@@ -203,7 +203,7 @@ TEST(retried_entries_are_sent_first_and_if_necessary_alone)
     ck_assert_ptr_eq(pg_conn_next(&conns[0], 0), entries[2]);
 }
 
-/* The share is a quarter of eight connections; others do not wait for the entries that must. */
+/* The share is a quarter of eight connections; entries of others overtake those above the share. */
 TEST(an_owner_is_limited_to_its_share_of_the_long_pool)
 {
     tear_down();

@@ -6,11 +6,11 @@
 #include "pg_stage.h"
 #include "suite.h"
 
-enum { COMMIT_BYTES = 12 /* of its response: a message with "COMMIT" */ };
+enum { COMMIT_BYTES = 12 /* bytes of the response: a message with "COMMIT" */ };
 
 static struct stage_call anna, bert;
-static bool heedless; /* responds with success although its statement has failed */
-static bool slow;     /* does something else before it responds */
+static bool heedless; /* the requests respond with success although a statement failed */
+static bool slow;     /* the requests wait before they respond */
 
 static int ask_within(struct bb_request *pub, struct bb_tx *tx, void *arg)
 {
@@ -146,7 +146,7 @@ TEST_EACH(a_commit_whose_response_is_cut_is_not_sent_again, COMMIT_BYTES)
     run_both();
     has_failed(&anna, FAILED_UNAVAILABLE, 503);
     has_committed(&bert, 2);
-    ck_assert_uint_eq(times("COMMIT"), 2); /* one by each request */
+    ck_assert_uint_eq(times("COMMIT"), 2); /* one for each request */
     ck_assert_uint_eq(times("anna"), 1);
 }
 

@@ -20,7 +20,7 @@
     SUITE(name, .before_each = name##_set_up, .after_each = http_stage_tear_down,                  \
           .timeout_s = HTTP_STAGE_SECONDS)
 
-/* A whole request; the beginning of one with a body. */
+/* GET() is a whole request; POST() is the beginning of a request with a body. */
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: h\r\n\r\n"
 #define POST(path) "POST " path " HTTP/1.1\r\nHost: h\r\n"
 
@@ -29,7 +29,7 @@
 struct client {
     struct watch watch; /* must be first */
     struct client *next;
-    unsigned port; /* of the client */
+    unsigned port; /* the client's */
     bool deaf;     /* it does not read */
     bool ended;    /* the host has closed its side */
     bool reset;    /* the host has reset the connection */

@@ -43,7 +43,7 @@ struct http_routes {
     unsigned opened, closed; /* streams */
     bool tells_end;          /* when a stream closes, the topic "news" receives "closed" */
     bool late_ends;          /* GET /late ends as soon as it has left its client */
-    int64_t heartbeat_ms;    /* for streams opened from now on; 0: none */
+    int64_t heartbeat_ms;    /* for streams opened later; 0: no heartbeats */
     /* The authenticator: */
     int token;        /* 0: tokens are valid; otherwise the status of the response */
     int64_t account;  /* the account it returns */

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
         return 2;
     }
     fcntl(fileno(failed), F_SETFD, FD_CLOEXEC);
-    signal(SIGPIPE, SIG_IGN); /* as the program itself does */
+    signal(SIGPIPE, SIG_IGN); /* like the program */
     json_object_seed(0);
     module_names_reserve(cli_is_command, host_metric_named);
     for (size_t i = 0; i < count; i++) {

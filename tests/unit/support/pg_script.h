@@ -53,10 +53,10 @@ struct script_line {
 
 enum {
     SCRIPT_LINES = 16,
-    SCRIPT_CONNS = 16,    /* that a test may make in total */
+    SCRIPT_CONNS = 16,    /* maximum for a test in total */
     SCRIPT_PREPARED = 16, /* statements of a connection */
     SCRIPT_HEARD = 128,
-    SCRIPT_BYTES = 16384 /* of waiting messages, and of a response */
+    SCRIPT_BYTES = 16384 /* maximum of waiting messages, and of a response */
 };
 
 struct script_prepared {
@@ -68,7 +68,7 @@ struct script_conn {
     struct pg_script *script;
     unsigned number; /* from 1 */
     bool started, skips, silent, ended;
-    char status; /* of the transaction: I, T, E */
+    char status; /* status of the transaction: I, T, E */
     const char *bound;
     struct script_prepared prepared[SCRIPT_PREPARED];
     size_t prepared_count;

@@ -22,19 +22,19 @@ enum {
 
 extern struct pg_script stage_server;
 extern struct loop stage_loop;
-extern struct generation stage_generation; /* of all requests; has no modules */
+extern struct generation stage_generation; /* used by all requests; has no modules */
 
 /* The work of a request and its result. */
 struct stage_call {
     void (*work)(struct core_request *rq, struct stage_call *call); /* NULL: executes `sql` */
     struct bb_sql sql;
-    uint64_t key;        /* of a unit */
-    int64_t deadline_ms; /* from its start; 0: STAGE_DEADLINE_MS */
+    uint64_t key;        /* the key of a unit */
+    int64_t deadline_ms; /* after the start of the request; 0: STAGE_DEADLINE_MS */
     /* the members below are the result */
     bool ended;
     struct failure failure;
     char text[STAGE_SIZE]; /* the first value of the first row */
-    int status;            /* of the response */
+    int status;            /* the status of the response */
     unsigned told;         /* number of notifications that its transaction is committed */
 };
 
@@ -44,7 +44,7 @@ void stage_tear_down(void);
 
 /* Connect this many connections of the pool to stage_server, or to `hosts` and `ports`. */
 struct stage_place {
-    const char *hosts, *ports, *more; /* NULL: of stage_server; no more settings */
+    const char *hosts, *ports, *more; /* NULL: stage_server's, or no more settings */
     unsigned connect_ms, merge_max;   /* 0: a very long timeout; executions are not shared */
 };
 void stage_open(enum pg_pool_kind kind, unsigned count);

@@ -108,7 +108,7 @@ TEST(client_and_session_tokens_are_distinguished)
     ck_assert(!good(forge(GOOD_HEADER, CLAIMS("\"7\"", "1775044800", "1775048400", "other"))));
 }
 
-/* PostgreSQL would report an error in these, which would look like the service's fault. */
+/* PostgreSQL would report an error for such ids, and the client would get a 500. */
 TEST(the_session_id_must_be_a_uuid)
 {
     EACH_TEXT (bad, "------------------------------------", "0195f3a0-1111-7222-8333-44445555666-",
@@ -239,7 +239,7 @@ TEST(the_claims_must_be_exactly_the_expected_ones)
 
 TEST(token_times_must_be_whole_and_plausible)
 {
-    /* The first has expired this second; the last but one was issued 61 seconds from now. */
+    /* The first token has just expired; the last but one is issued 61 seconds in the future. */
     EACH_TEXT (bad, TIMES("1775044700", "1775044800"), TIMES("1775044700", "1775044799"),
                TIMES("1775044800", "\"1775048400\""), TIMES("1775044800", "1775048400.5"),
                TIMES("1775044800", "1e309"), TIMES("1775044800", "9223372036854775807"),

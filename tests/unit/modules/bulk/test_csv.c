@@ -241,7 +241,7 @@ TEST(the_later_of_two_contradicting_rows_is_reported)
     }
 }
 
-/* Each text with the cell it is written as. */
+/* Each row is a text, and the cell that is written for it. */
 TEST(formulas_are_escaped_when_written_and_unescaped_when_read)
 {
     static const char *const cells[][2] = {
@@ -291,7 +291,7 @@ static bool is_known(const void *arg, const char *name)
            !strcasecmp(name, "capacity");
 }
 
-static struct scan *scan; /* the last one */
+static struct scan *scan; /* the last scan */
 
 static void forget(void)
 {

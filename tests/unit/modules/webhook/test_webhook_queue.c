@@ -213,7 +213,7 @@ TEST(two_hundred_hung_receivers_leave_slots_for_fast_ones)
         hanging += take_all(now, NULL, NULL);
         ck_assert_uint_le(queue_flying(&queue), QUEUE_CROWD * SLOTS);
     }
-    ck_assert_uint_eq(hanging, 200); /* one of each */
+    ck_assert_uint_eq(hanging, 200); /* one of each flow */
     for (size_t i = 250; i < 260; i++)
         fill(&flows[i], 3, 100);
     size_t fast = 0;
@@ -237,7 +237,7 @@ TEST(a_receiver_that_begins_to_hang_is_demoted)
     size_t of = 0;
 
     ck_assert_int_eq(queue_tick(&queue, 11 + QUEUE_YOUNG_MS), QUEUE_SLOW_MS - QUEUE_YOUNG_MS);
-    for (int64_t now = 150; now < 510; now += 110) { /* it fills its own budget first */
+    for (int64_t now = 150; now < 510; now += 110) { /* the flow fills its own budget first */
         take_all(now, &of, &flows[1]);
         queue_tick(&queue, now + 101);
     }
@@ -326,7 +326,7 @@ TEST(flows_share_the_slots_by_bytes)
         struct queue_item *item = queue_take(&queue, 1);
 
         sent[item->flow - flows] += item->size + 512;
-        flows[item->flow - flows].cap = 2; /* stays in its ring, so turns decide and not budgets */
+        flows[item->flow - flows].cap = 2; /* no flow is ever over its budget, so turns decide */
         answer(item, 2);
         flows[0].cap = flows[1].cap = 2;
         if (!flows[0].waiting_count || !flows[1].waiting_count)
@@ -345,7 +345,7 @@ TEST(a_flow_has_a_limit_of_waiting_items)
     ck_assert(!queue_room(&queue, &flows[0], 1));
     ck_assert_uint_eq(fill(&flows[4], 100, 1U << 17), FLOW_BYTES >> 20);
     ck_assert_uint_eq(fill(&flows[1], 100, 1U << 20), FLOW_BYTES >> 20);
-    ck_assert_uint_eq(fill(&flows[2], 1, 30U << 20), 1); /* alone in its flow */
+    ck_assert_uint_eq(fill(&flows[2], 1, 30U << 20), 1); /* the only item of its flow */
     ck_assert_uint_eq(fill(&flows[3], 100, 100), QUEUE_FLOW_SURE);
 }
 
