@@ -252,6 +252,20 @@ const char *api_setting_text(struct bb_host *host, const char *name)
     return value == &generation_no_setting ? "" : json_string_value(value->json);
 }
 
+const char *generation_directory(struct bb_host *host, const char *name)
+{
+    const struct generation *g = handle_of(host)->generation;
+    const char *dot = strchr(name, '.');
+
+    for (size_t i = 0; dot && i < g->module_count; i++) {
+        const char *module = g->modules[i].descriptor->name;
+
+        if (strlen(module) == (size_t)(dot - name) && !strncmp(module, name, strlen(module)))
+            return api_setting_text(&g->modules[i].handle.host, dot + 1);
+    }
+    return dot ? NULL : api_setting_text(host, name);
+}
+
 int64_t api_setting_int(struct bb_host *host, const char *name)
 {
     return setting_integer(generation_setting(host, name, 'i'));

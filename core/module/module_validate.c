@@ -151,7 +151,9 @@ static void validate_parts(const struct core_module *module, const struct bb_rou
     MODULE_EACH (bb_pool, pool, descriptor->pools)
         has_pool =
             has_pool || (route->files_pool && pool->name && !strcmp(pool->name, route->files_pool));
-    if (files && (!setting || setting->type != BB_TEXT || !has_pool))
+    bool foreign = route->files_in && strchr(route->files_in, '.');
+
+    if (files && ((!foreign && (!setting || setting->type != BB_TEXT)) || !has_pool))
         validate_complain(module, problems,
                           "route %s %s must name a setting and a pool for its files", route->method,
                           route->path);

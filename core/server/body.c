@@ -133,6 +133,7 @@ static int body_too_large(struct http_txn *txn, size_t limit)
 int body_expect(struct http_txn *txn)
 {
     const struct bb_route *route = txn->match.route;
+    struct host_handle *owner = txn->match.owner;
     int64_t declared = txn->head.length;
     bool follows = body_follows(txn);
 
@@ -144,6 +145,9 @@ int body_expect(struct http_txn *txn)
         txn->limit += route->files_max + UPLOAD_HEADS;
     if (declared > (int64_t)txn->limit)
         return body_too_large(txn, txn->limit);
+    if (txn->kind == BODY_PARTS && route->files_in &&
+        !generation_directory(&owner->host, route->files_in))
+        return reply_error(&txn->rq, 409, "The module that stores the files is not loaded");
     return declared > 0 ? body_check_type(txn) : 0;
 }
 
@@ -669,7 +673,10 @@ static int upload_take_part(void *arg, const char *bytes, size_t length)
     if (!part)
         return 0;
     if (part->kind != BB_PART_FILES)
-        return body_keep(txn, bytes, length, (size_t)rq->generation->host->http.max_body) ? -1 : 0;
+        return body_keep(txn, bytes, length,
+                         txn->limit - txn->match.route->files_max - UPLOAD_HEADS)
+                   ? -1
+                   : 0;
     if (!upload->file && upload_begin_file(upload))
         return -1;
     if (!upload->file)
@@ -742,7 +749,7 @@ static int upload_begin(struct http_txn *txn, const char *boundary)
         upload->files_end = &upload->files;
         upload->counts = arena_alloc(txn->rq.arena, route->parts.count * sizeof(unsigned));
         if (route->files_in)
-            upload->directory = api_setting_text(&owner->host, route->files_in);
+            upload->directory = generation_directory(&owner->host, route->files_in);
     }
     if (!upload || !upload->counts ||
         multipart_init(&upload->parser, boundary, &upload_calls, upload)) {

@@ -140,9 +140,10 @@ struct bb_file {
 /*
  * Returns the file with this index, in the order in which the files were sent; NULL after the last
  * one. Threads of the route's `files_pool` have written the files to `incoming/` in the directory
- * named by `files_in`. To keep a file, rename or link it within the same file system: the host
- * deletes a file that still has its path when the request ends. The module must delete files that a
- * crash left in `incoming/`.
+ * named by `files_in`, a setting of the module or, as "MODULE.NAME", of another one; while that
+ * module is not loaded, the route answers 409 to files. To keep a file, rename or link it within
+ * the same file system: the host deletes a file that still has its path when the request ends. The
+ * module of the setting must delete files that a crash left in `incoming/`.
  */
 static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
 {

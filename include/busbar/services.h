@@ -175,6 +175,21 @@ struct bb_content {
     size_t length;
 };
 
+/* The files of a request, which become the files of an object of another module. */
+struct bb_files {
+    size_t size;
+    int64_t organization; /* has a quota for such files; 0: of no organization */
+    const char *holder;   /* names the object, also for people: "conversation 7" */
+    struct bb_tx *tx;     /* for add() */
+    const char *shown;    /* set by take(): JSON array of {id, name, type, size, …} */
+    void *taken;          /* set by take(), for add() and drop() */
+};
+
+/* A file of an object. */
+struct bb_held_file {
+    const char *holder, *id;
+};
+
 struct bb_documents {
     size_t size;
     /* bb_content: stores it, or replaces one with the same name. Returns 0 when it is on disk or in
@@ -192,6 +207,16 @@ struct bb_documents {
      * all findings.
      */
     int (*doctor)(struct bb_request *rq, void *missing);
+    /*
+     * bb_files: take() stores the files of a multipart body, or ends the request; the route's
+     * `files_in` must name the store's setting. add() adds them to the object in a transaction, and
+     * returns 0 or -1. Call drop() after the response: it removes files that were not added.
+     */
+    int (*take)(struct bb_request *rq, void *files);
+    int (*add)(struct bb_request *rq, void *files);
+    int (*drop)(struct bb_request *rq, void *files);
+    /* bb_held_file: answers with the file as an attachment, or with 404. */
+    int (*reply)(struct bb_request *rq, void *file);
 };
 
 /*

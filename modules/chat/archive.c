@@ -64,14 +64,15 @@ static const struct bb_sql due = {
     "), n AS (SELECT * FROM c ORDER BY entries - 1 > done DESC, CASE WHEN entries - 1 > done THEN"
     " row(last_hour, id) END, last_hour DESC, id DESC LIMIT 1"
     "), m AS MATERIALIZED (SELECT m.* FROM n, LATERAL (SELECT e.seq, e.uuid, e.username,"
-    " e.chat_entry, e.created_at, sum(octet_length(e.chat_entry)) OVER (ORDER BY e.seq) -"
-    " octet_length(e.chat_entry) AS before, e.xid::xid = e.xmin AND e.xid >="
+    " e.chat_entry, e.created_at, e.attachments, sum(" CHAT_BYTES("e") ") OVER (ORDER BY e.seq) -"
+    " " CHAT_BYTES("e") " AS before, e.xid::xid = e.xmin AND e.xid >="
     " pg_snapshot_xmin(pg_current_snapshot()) AS recent FROM chat_entry e"
     " WHERE e.conversation_id = n.id AND e.seq > n.done AND e.seq < n.entries ORDER BY e.seq LIMIT 5000) m"
     " WHERE m.before < $2::bigint"
-    "), p AS (SELECT min(seq) AS first, max(seq) AS last, sum(octet_length(chat_entry)) AS text,"
+    "), p AS (SELECT min(seq) AS first, max(seq) AS last, sum(" CHAT_BYTES("m") ") AS text,"
     " count(*), coalesce(bool_or(recent), false) AS recent, json_agg(json_build_object('seq', seq,"
-    " 'uuid', uuid, 'username', username, 'chat_entry', chat_entry, 'created_at', created_at)"
+    " 'uuid', uuid, 'username', username, 'chat_entry', chat_entry, 'created_at', created_at,"
+    " 'attachments', attachments)"
     " ORDER BY seq)::text AS content FROM m)"
     " SELECT n.last_hour, n.id, p.last IS NULL OR p.last = n.entries - 1, p.first, p.last, p.text,"
     " p.count, s.hour, s.id, encode(sha256(convert_to(p.content, 'UTF8')), 'hex') || '.chat',"
@@ -231,9 +232,11 @@ static const struct bb_sql archived = {
 static const struct bb_sql restore = {
     "WITH a AS (UPDATE chat_archive SET restored_at = now() WHERE conversation_id = $1::bigint"
     " AND first = $2::bigint AND restored_at IS NULL RETURNING 1)"
-    " INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at, xid)"
+    " INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry, created_at,"
+    " attachments, xid)"
     " SELECT $1::bigint, m.*, NULL::xid8 FROM a, json_to_recordset($3::json) AS m (seq bigint,"
-    " uuid uuid, username text, chat_entry text, created_at timestamptz) ON CONFLICT DO NOTHING",
+    " uuid uuid, username text, chat_entry text, created_at timestamptz, attachments text)"
+    " ON CONFLICT DO NOTHING",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 

@@ -17,17 +17,21 @@
 #include "modules/chat/chat.h"
 #include "modules/common/pieces.h"
 
-#define MESSAGE "e.uuid, e.username, e.chat_entry, " BB_SQL_TIME("e.created_at") ", e.next"
+#define MESSAGE                                                                                    \
+    "e.uuid, e.username, e.chat_entry, " BB_SQL_TIME("e.created_at") ", e.next, e.attachments"
 /*
  * Numbers the messages from 1, and adds the uuid of the next message, the bytes of all messages,
  * and the bytes of the earlier messages.
  */
 #define NUMBERED(conversation, after, limit)                                                       \
     "SELECT l.*, lead(l.uuid) OVER w AS next, row_number() OVER w AS place,"                       \
-    " count(*) OVER () AS total, sum(octet_length(l.chat_entry)) OVER () AS bytes,"                \
-    " sum(octet_length(l.chat_entry)) OVER w - octet_length(l.chat_entry) AS bytes_before"         \
-    " FROM (SELECT * FROM chat_entry WHERE conversation_id = " conversation " AND seq > " after    \
-    " ORDER BY seq LIMIT " limit ") l WINDOW w AS (ORDER BY l.seq)"
+    " count(*) OVER () AS total, sum(" CHAT_BYTES(                                                 \
+        "l") ") OVER () AS bytes,"                                                                 \
+             " sum(" CHAT_BYTES("l") ") OVER w - " CHAT_BYTES(                                     \
+                 "l") " AS bytes_before"                                                           \
+                      " FROM (SELECT * FROM chat_entry WHERE conversation_id = " conversation      \
+                      " AND seq > " after " ORDER BY seq LIMIT " limit                             \
+                      ") l WINDOW w AS (ORDER BY l.seq)"
 
 // clang-format off
 /*
@@ -87,8 +91,8 @@ static const struct bb_sql next_page = {
                       " AND a.last >= least($5::bigint, v.entries + 1) - $6::bigint",              \
                       "a.last < $5::bigint", "DESC", "$7::bigint")                                 \
     " LEFT JOIN LATERAL (SELECT * FROM (SELECT l.*,"                                               \
-    " lag(l.uuid) OVER w AS next, sum(octet_length(l.chat_entry)) FILTER (WHERE l.seq <"           \
-    " $5::bigint) OVER w - octet_length(l.chat_entry) AS newer FROM (SELECT * FROM chat_entry"     \
+    " lag(l.uuid) OVER w AS next, sum(" CHAT_BYTES("l") ") FILTER (WHERE l.seq <"                  \
+    " $5::bigint) OVER w - " CHAT_BYTES("l") " AS newer FROM (SELECT * FROM chat_entry"            \
     " WHERE conversation_id = c.id AND seq <= $5::bigint ORDER BY seq DESC LIMIT $6::bigint + 1)"  \
     " l WINDOW w AS (ORDER BY l.seq DESC)) n WHERE n.seq < $5::bigint AND n.newer < $7::bigint"    \
     " ORDER BY n.seq DESC LIMIT $6::bigint) e ON true WHERE c.head_uuid = $4::uuid AND " CHAT_SEES \
@@ -102,6 +106,7 @@ enum column {
     ENTRY,
     CREATED,
     NEXT,
+    ATTACHMENTS, /* NULL: none */
     CONVERSATION,
     ARCHIVED_FIRST, /* NULL: nothing that the statement needs is archived */
     ARCHIVED_LAST,
@@ -126,10 +131,13 @@ static const struct bb_rows *chain_query(struct bb_request *rq, const struct bb_
 /* Does not check UTF-8: the database ensures it, and the check would be the slowest part. */
 static json_t *chain_message(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    return json_pack("{s:s, s:s, s:o, s:s?, s:s}", "uuid", bb_cell(rq, rows, row, UUID), "username",
-                     bb_cell(rq, rows, row, USERNAME), "chatEntry",
+    const char *attachments = bb_cell(rq, rows, row, ATTACHMENTS);
+
+    return json_pack("{s:s, s:s, s:o, s:s?, s:s, s:o*}", "uuid", bb_cell(rq, rows, row, UUID),
+                     "username", bb_cell(rq, rows, row, USERNAME), "chatEntry",
                      json_string_nocheck(bb_cell(rq, rows, row, ENTRY)), "nextEntryUuid",
-                     bb_cell(rq, rows, row, NEXT), "createdAt", bb_cell(rq, rows, row, CREATED));
+                     bb_cell(rq, rows, row, NEXT), "createdAt", bb_cell(rq, rows, row, CREATED),
+                     "attachments", attachments ? bb_json_read(rq, attachments) : NULL);
 }
 
 /* ---- a long chain ---- */

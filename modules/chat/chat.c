@@ -241,8 +241,9 @@ const struct chat_facts *chat_visible(struct bb_request *rq, const struct chat_s
 
 json_t *chat_message_json(const struct chat_message *message)
 {
-    return json_pack("{s:s, s:s, s:O, s:s}", "uuid", message->uuid, "username", message->username,
-                     "chatEntry", message->entry_json, "createdAt", message->created_at);
+    return json_pack("{s:s, s:s, s:O, s:s, s:O*}", "uuid", message->uuid, "username",
+                     message->username, "chatEntry", message->entry_json, "createdAt",
+                     message->created_at, "attachments", message->attachments);
 }
 
 json_t *chat_new_payload(const struct chat_facts *facts, const struct chat_message *message)

@@ -61,7 +61,12 @@ struct chat_message {
     const char *entry;  /* set while the message is being written */
     json_t *entry_json; /* `entry` as JSON; borrowed, not checked for UTF-8 */
     const char *created_at;
+    json_t *attachments; /* borrowed; NULL: none */
 };
+
+/* The bytes of a message `row` in a response, for limits. */
+#define CHAT_BYTES(row)                                                                            \
+    "(octet_length(" row ".chat_entry) + coalesce(octet_length(" row ".attachments), 0))"
 
 /* The conversations that a caller sees. */
 struct chat_scope {
@@ -168,7 +173,7 @@ void chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, in
 
 /* The routes, each in the file of its name. post.c has those that change a conversation. */
 bb_handler chat_list, chat_seen, chat_search, chat_find, chat_start, chat_post, chat_chain,
-    chat_unread_count, chat_unread_devices, chat_typing, chat_read, chat_share,
-    chat_close_conversation, chat_reopen, chat_stream;
+    chat_unread_count, chat_unread_devices, chat_attach, chat_attachment, chat_typing, chat_read,
+    chat_share, chat_close_conversation, chat_reopen, chat_stream;
 
 #endif

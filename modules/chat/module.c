@@ -4,6 +4,8 @@
 #include "modules/chat/schema.h"
 #include "modules/common/tables.h"
 
+#define CHAT_POOL "files"
+
 // clang-format off
 
 static const char *const ownership[] = {"scoped", "open", NULL};
@@ -126,6 +128,23 @@ static const struct bb_field start_body[] = {
 static const struct bb_field post_body[] = {
     POSTED("The inverter is online again."),
 };
+static const struct bb_field attach_body[] = {
+    {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
+     .help = "Author of the message: one of the two participants.",
+     .example = "operator@example.com"},
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_VERBATIM,
+     .help = "The text of the message. Default: no text.", .example = "The type plate."},
+};
+static const struct bb_part attach_parts[] = {
+    {.name = "message", .kind = BB_PART_FIELDS, .flags = BB_REQUIRED,
+     .help = "The fields, as a JSON object."},
+    {.name = "files", .kind = BB_PART_FILES, .flags = BB_REQUIRED, .count_max = 10,
+     .bytes_max = 10485760, .help = "Files of up to 10 MiB."},
+};
+static const struct bb_field attachment_segments[] = {
+    {.name = "id", .type = BB_INT, .min = 1, .max = INT64_MAX, .help = "The conversation."},
+    {.name = "attachmentId", .type = BB_UUID, .help = "id of the attachment."},
+};
 static const struct bb_field typing_body[] = {
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .help = "E-mail of the person, as for a message.", .example = "operator@example.com"},
@@ -199,13 +218,26 @@ const struct bb_field chat_found_fields[] = {
 };
 #define CREATED_AT {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
 
+static const struct bb_field attachment[] = {
+    {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The file name as it was sent.",
+     .example = "plate.jpg"},
+    {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Size in bytes.", .example = "48213"},
+    {.name = "contentType", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "Media type, detected from the content.", .example = "image/jpeg"},
+};
+#define ATTACHMENTS                                                                                \
+    {.name = "attachments", .type = BB_LIST, .fields = BB_ITEMS(attachment),                       \
+     .help = "The files of the message; absent if there are none."}
+
 static const struct bb_field first_message[] = {MESSAGE};
 static const struct bb_field message[] = {MESSAGE, CREATED_AT};
+static const struct bb_field new_message[] = {MESSAGE, CREATED_AT, ATTACHMENTS};
 static const struct bb_field chained_message[] = {
     MESSAGE,
     {.name = "nextEntryUuid", .type = BB_UUID, .flags = NULLABLE,
      .help = "uuid of the next message; null in the last message."},
-    CREATED_AT,
+    CREATED_AT, ATTACHMENTS,
 };
 
 /* In a reply whose only field is named ".", that field is the whole body instead of a member. */
@@ -260,6 +292,17 @@ static const struct bb_route routes[] = {
      .handler = chat_post, .flags = BB_CREATES, .segments = BB_TABLE(id_segment),
      .body = BB_TABLE(post_body), .body_max = 8388608, .success = 201,
      .reply = BB_TABLE(chained_message), .help = "Post a message to a conversation."},
+    {.method = "POST", .path = "/api/chat/conversations/:id/attachments", .roles = BB_ANY_ROLE,
+     .handler = chat_attach, .errors = conflict, .flags = BB_CREATES,
+     .segments = BB_TABLE(id_segment), .body = BB_TABLE(attach_body), .body_max = 8388608,
+     .parts = BB_TABLE(attach_parts), .files_max = 104857600, .files_in = "device.documents",
+     .files_pool = CHAT_POOL, .deadline_ms = 60000, .success = 201,
+     .reply = BB_TABLE(chained_message),
+     .help = "Post a message with up to 10 files to a conversation, as multipart/form-data."},
+    {.method = "GET", .path = "/api/chat/conversations/:id/attachments/:attachmentId",
+     .roles = BB_ANY_ROLE, .handler = chat_attachment, .errors = conflict,
+     .segments = BB_TABLE(attachment_segments), .reply_type = "*/*", .deadline_ms = 60000,
+     .help = "Download an attachment of a message."},
     {.method = "POST", .path = "/api/chat/conversations/:id/typing", .roles = BB_ANY_ROLE,
      .handler = chat_typing, .segments = BB_TABLE(id_segment), .body = BB_TABLE(typing_body),
      .success = 204,
@@ -315,7 +358,7 @@ static const struct bb_field created_payload[] = {
 };
 static const struct bb_field new_payload[] = {
     {.name = "conversationId", .type = BB_INT, .flags = BB_REQUIRED | BB_KEY},
-    {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(message)},
+    {.name = "message", .type = BB_OBJECT, .flags = BB_REQUIRED, .fields = BB_TABLE(new_message)},
     DEVICE_NAME,
 };
 
@@ -353,6 +396,8 @@ static const struct bb_channel channels[] = {
     {.name = CHAT_TYPING_CHANNEL, .heard = chat_typing_heard},
 };
 
+static const struct bb_pool pools[] = {{.name = CHAT_POOL, .threads = 2, .queue = 256}};
+
 static const struct bb_job jobs[] = {
     {.name = "unread", .every_s = 2, .flags = BB_ONCE, .run = chat_add_up},
     {.name = "archive", .every_s = 60, .flags = BB_ONCE, .run = chat_archive},
@@ -385,6 +430,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .needs = BB_TABLE(needs),
     .wants = BB_TABLE(wants),
     .channels = BB_TABLE(channels),
+    .pools = BB_TABLE(pools),
     .jobs = BB_TABLE(jobs),
     .commands = BB_TABLE(commands),
     .open = chat_open,

@@ -35,9 +35,10 @@ static const struct bb_sql read_page = {
     " xid >= pg_snapshot_xmin($1::pg_snapshot) AND xid < pg_snapshot_xmax(pg_current_snapshot())"
     " FROM chat_archive_state), false), r.total, r.last_xid,"
     " r.last_conversation, r.last_seq, r.key, r.x, r.conversation_id, r.seq, r.uuid, r.username,"
-    " r.entry, " CREATED_AT ", " CHAT_FACTS
+    " r.entry, " CREATED_AT ", r.attachments, " CHAT_FACTS
     " FROM (SELECT pg_current_snapshot() AS now) n LEFT JOIN ("
-    "SELECT q.*, coalesce(sum(octet_length(q.entry)) OVER (ORDER BY q.key, q.conversation_id, q.seq"
+    "SELECT q.*, coalesce(sum(octet_length(q.entry) + coalesce(octet_length(q.attachments), 0))"
+    " OVER (ORDER BY q.key, q.conversation_id, q.seq"
     " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before FROM ("
     "SELECT p.*, CASE WHEN (p.key, p.conversation_id, p.seq * 2 + 1)"
     " > ($6::bigint, $7::bigint, $8::bigint) THEN p.chat_entry END AS entry FROM ("
@@ -75,6 +76,7 @@ enum column {
     USERNAME,
     ENTRY, /* NULL: the message was seen */
     CREATED,
+    ATTACHMENTS, /* NULL: none */
     FACTS
 };
 
@@ -157,12 +159,14 @@ static int page_add_row(struct reading *reading, size_t row)
     /* the message was seen, or the conversation was deleted by hand */
     if (!bb_cell(rq, rows, row, ENTRY) || !facts.participant1)
         return 0;
+    const char *attachments = bb_cell(rq, rows, row, ATTACHMENTS);
     struct chat_message message = {
         .uuid = bb_cell(rq, rows, row, UUID),
         .username = bb_cell(rq, rows, row, USERNAME),
         /* the database ensures UTF-8 */
         .entry_json = bb_json_hold(rq, json_string_nocheck(bb_cell(rq, rows, row, ENTRY))),
         .created_at = bb_cell(rq, rows, row, CREATED),
+        .attachments = attachments ? bb_json_hold(rq, bb_json_read(rq, attachments)) : NULL,
     };
 
     if (seq == 1 && !begun)

@@ -1,4 +1,4 @@
-/* The routes that change a conversation, and the route that reports typing. */
+/* The routes that change a conversation, the route that reports typing, and attachments. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -115,6 +115,120 @@ int chat_post(struct bb_request *rq)
                        json_pack("{s:s, s:s, s:O, s:n, s:s}", "uuid", message.uuid, "username",
                                  message.username, "chatEntry", message.entry_json, "nextEntryUuid",
                                  "createdAt", message.created_at));
+}
+
+/*
+ * ---- POST /api/chat/conversations/:id/attachments ----
+ *
+ * A message with files. The document store (bb_documents) has the files in rows with the holder
+ * "conversation ID", which it adds in the transaction of the message.
+ */
+
+struct attachments {
+    const struct chat_facts *facts;
+    struct chat_message message;
+    struct bb_given store;
+    struct bb_files files;
+};
+
+/* Returns the document store; ends the request if there is none with files of requests. */
+static const struct bb_documents *post_store(struct bb_request *rq, struct bb_given *given)
+{
+    *given = (struct bb_given){.size = sizeof(*given)};
+    const struct bb_documents *store =
+        bb_service_at(rq->host, BB_DOCUMENTS, 0, given) ? given->interface : NULL;
+
+    if (!store || store->size < sizeof(*store))
+        bb_end(rq, bb_fail(rq, 409, "The module that stores the files is not loaded"));
+    return store;
+}
+
+static const char *post_holder(struct bb_request *rq, int64_t conversation)
+{
+    return bb_format(rq, "conversation %" PRId64, conversation);
+}
+
+/* Makes the attachments of the message from the files that the store has taken. */
+static json_t *post_shown(struct bb_request *rq, const char *shown)
+{
+    json_t *files = bb_json_hold(rq, bb_json_read(rq, shown)), *file;
+    json_t *attachments = bb_hold(rq, json_array());
+    size_t i;
+
+    json_array_foreach (files, i, file)
+        bb_push(rq, attachments,
+                json_pack("{s:O, s:O, s:O, s:O}", "id", json_object_get(file, "id"), "name",
+                          json_object_get(file, "name"), "size", json_object_get(file, "size"),
+                          "contentType", json_object_get(file, "type")));
+    return attachments;
+}
+
+static int post_attached(struct bb_request *rq, struct bb_tx *tx, void *arg)
+{
+    /* $1 conversation, $2 uuid, $3 attachments. The conversation's row is locked. */
+    static const struct bb_sql attach = {
+        "WITH e AS (UPDATE chat_entry SET attachments = $3 WHERE conversation_id = $1::bigint AND"
+        " seq = (SELECT entries FROM chat_conversation WHERE id = $1::bigint) AND uuid = $2::uuid"
+        " RETURNING 1) SELECT busbar_require(count(*) = 1, 500, 'no message') FROM e",
+        BB_SQL_WRITE};
+    struct attachments *arguments = arg;
+    const struct chat_facts *facts = arguments->facts;
+    const struct chat_message *message = &arguments->message;
+    const struct bb_documents *store = arguments->store.interface;
+
+    arguments->files.tx = tx;
+    if (bb_call_as(rq, arguments->store.host, store->add, &arguments->files) ||
+        bb_add(rq, tx, &add_message.one,
+               BB_ARGS(bb_i(facts->id), bb_t(message->uuid), bb_t(message->username),
+                       bb_t(message->entry), bb_t(message->created_at))) < 0 ||
+        (!chat_takes_part(facts, message->username) &&
+         bb_add(rq, tx, &unread_for_both, BB_ARGS(bb_i(facts->id))) < 0) ||
+        bb_add(rq, tx, &attach,
+               BB_ARGS(bb_i(facts->id), bb_t(message->uuid),
+                       bb_t(bb_json(rq, message->attachments, NULL)))) < 0)
+        return bb_failed(rq);
+    chat_emit(rq, tx, "message.new", chat_new_payload(facts, message), facts);
+    return bb_reply(rq, 201,
+                    json_pack("{s:s, s:s, s:O, s:n, s:s, s:O}", "uuid", message->uuid, "username",
+                              message->username, "chatEntry", message->entry_json, "nextEntryUuid",
+                              "createdAt", message->created_at, "attachments",
+                              message->attachments));
+}
+
+int chat_attach(struct bb_request *rq)
+{
+    struct attachments *arguments = bb_alloc(rq, sizeof(*arguments));
+    const struct bb_documents *store = post_store(rq, &arguments->store);
+    struct bb_files *files = &arguments->files;
+
+    arguments->facts = post_find(rq, "username", true);
+    arguments->message = chat_entry_read(rq);
+    if (!bb_file(rq, 0))
+        return bb_invalid(rq, "files", "is required");
+    if (!arguments->message.entry) {
+        arguments->message.entry = "";
+        arguments->message.entry_json = bb_json_hold(rq, json_string(""));
+    }
+    *files = (struct bb_files){.size = sizeof(*files),
+                               .organization = arguments->facts->organization,
+                               .holder = post_holder(rq, arguments->facts->id)};
+    bb_call_as(rq, arguments->store.host, store->take, files);
+    arguments->message.attachments = post_shown(rq, files->shown);
+    int status = bb_transaction(rq, post_attached, arguments);
+
+    bb_call_as(rq, arguments->store.host, store->drop, files);
+    return status;
+}
+
+int chat_attachment(struct bb_request *rq)
+{
+    struct chat_scope scope = chat_scope(rq);
+    int64_t id = chat_visible(rq, &scope, bb_segment_int(rq, "id"))->id;
+    struct bb_held_file file = {post_holder(rq, id), bb_segment(rq, "attachmentId")};
+    struct bb_given given;
+    const struct bb_documents *store = post_store(rq, &given);
+
+    return bb_call_as(rq, given.host, store->reply, &file);
 }
 
 /*

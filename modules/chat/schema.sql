@@ -242,3 +242,8 @@ CREATE INDEX chat_archive_name ON chat_archive (name);
 
 -- The number of messages at the closing; null if open. A post raises `entries`, and so reopens the conversation.
 ALTER TABLE chat_conversation ADD COLUMN closed_entries bigint;
+
+-- step 6: attachments
+
+-- The JSON of the attachments, as the API returns it; null: none. Their files are documents of the document store.
+ALTER TABLE chat_entry ADD COLUMN attachments text;

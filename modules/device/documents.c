@@ -265,16 +265,17 @@ static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *docum
 }
 
 /* Also deletes the uploads' rows. Fails if one is gone, because its content may be gone, too. */
-int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
-                         const struct device_record *device, struct device_documents *documents)
+static int documents_add(struct bb_request *rq, struct bb_tx *tx, const char *device,
+                         const char *holder, int64_t organization,
+                         struct device_documents *documents)
 {
     static const struct bb_sql add = {
         "WITH r AS (SELECT r.*, ordinality AS place FROM ROWS FROM (jsonb_to_recordset($2::jsonb)"
         " AS (id uuid, field text, name text, type text, size bigint, sha256 text, object text,"
         " \"createdAt\" timestamptz)) WITH ORDINALITY AS r), ins AS ("
         "INSERT INTO device_document (id, device, organisation, field, name, type, size, sha256,"
-        " object, created_at, place) SELECT id, $1::bigint, $4::bigint, field, name, type, size,"
-        " decode(sha256, 'hex'), object, \"createdAt\", place FROM r), ended AS ("
+        " object, created_at, place, holder) SELECT id, $1::bigint, $4::bigint, field, name, type,"
+        " size, decode(sha256, 'hex'), object, \"createdAt\", place, $5 FROM r), ended AS ("
         "DELETE FROM device_upload WHERE object IN (SELECT object FROM r) RETURNING 1)"
         " SELECT busbar_require(NOT EXISTS (SELECT FROM (SELECT field FROM r UNION ALL"
         " SELECT field FROM device_document WHERE device = $1::bigint) f GROUP BY field"
@@ -286,12 +287,19 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
     if (!documents->rows)
         return 0;
     if (bb_add(rq, tx, &add,
-               BB_ARGS(bb_i(device->id), bb_t(documents->rows), bb_i((int64_t)documents->begun),
-                       bb_i(device->organization))) < 0 ||
-        documents_check_quota(rq, tx, device->organization, 0))
+               BB_ARGS(bb_t(device), bb_t(documents->rows), bb_i((int64_t)documents->begun),
+                       bb_i(organization), bb_t(holder))) < 0 ||
+        documents_check_quota(rq, tx, organization, 0))
         return -1;
     bb_after(rq, tx, documents_added, documents);
     return 0;
+}
+
+int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
+                         const struct device_record *device, struct device_documents *documents)
+{
+    return documents_add(rq, tx, bb_format(rq, "%" PRId64, device->id), NULL, device->organization,
+                         documents);
 }
 
 /*
@@ -368,15 +376,16 @@ static const char *documents_disposition(struct bb_request *rq, const char *name
     return bb_format(rq, "attachment; filename=\"%s\"; filename*=UTF-8''%s", plain, encoded);
 }
 
-int device_download(struct bb_request *rq)
+/* Answers with a file of a device, or of another holder. The other one is NULL. */
+static int documents_send(struct bb_request *rq, const char *id, const char *device,
+                          const char *holder, const char *what)
 {
     static const struct bb_sql by_id = {
         "SELECT name, type, coalesce(object, encode(sha256, 'hex')), size FROM device_document"
-        " WHERE id = $1::uuid AND device = $2::bigint",
+        " WHERE id = $1::uuid AND (device = $2::bigint OR holder = $3)",
         0};
-    struct device_record record = device_in_path(rq, DEVICE_ONLY_FACTS);
-    const struct bb_rows *rows = bb_find_or_end(
-        rq, &by_id, BB_ARGS(bb_t(bb_segment(rq, "documentId")), bb_i(record.id)), "Document");
+    const struct bb_rows *rows =
+        bb_find_or_end(rq, &by_id, BB_ARGS(bb_t(id), bb_t(device), bb_t(holder)), what);
     struct store_open open = {
         .name = bb_cell(rq, rows, 0, 2), .length = bb_cell_int(rq, rows, 0, 3), .fd = -1};
 
@@ -394,6 +403,14 @@ int device_download(struct bb_request *rq)
         return bb_failed(rq);
     }
     return bb_reply_file(rq, open.fd, open.length);
+}
+
+int device_download(struct bb_request *rq)
+{
+    int64_t device = device_in_path(rq, DEVICE_ONLY_FACTS).id;
+
+    return documents_send(rq, bb_segment(rq, "documentId"), bb_format(rq, "%" PRId64, device), NULL,
+                          "Document");
 }
 
 int device_documents_list(struct bb_request *rq)
@@ -530,6 +547,43 @@ static int documents_put(struct bb_request *rq, void *content)
 static int documents_get(struct bb_request *rq, void *content)
 {
     return content_call(rq, STORE_OPEN, content_get, content);
+}
+
+/*
+ * The files of other modules: rows of device_document with a holder. They count separately, as
+ * organization -1 - ID, so that people who may post files cannot use up the quota of documents.
+ */
+#define HELD(files) (-1 - (files)->organization)
+
+static int documents_take(struct bb_request *rq, void *arg)
+{
+    struct bb_files *files = arg;
+    struct device_documents *documents = bb_alloc(rq, sizeof(*documents));
+
+    *documents = device_documents_take(rq, HELD(files));
+    files->taken = documents;
+    files->shown = documents->shown;
+    return 0;
+}
+
+static int documents_hold(struct bb_request *rq, void *arg)
+{
+    const struct bb_files *files = arg;
+
+    return documents_add(rq, files->tx, NULL, files->holder, HELD(files), files->taken);
+}
+
+static int documents_drop(struct bb_request *rq, void *arg)
+{
+    device_documents_drop(rq, ((const struct bb_files *)arg)->taken);
+    return 0;
+}
+
+static int documents_reply(struct bb_request *rq, void *arg)
+{
+    const struct bb_held_file *file = arg;
+
+    return documents_send(rq, file->id, NULL, file->holder, "Attachment");
 }
 
 /*
@@ -721,8 +775,9 @@ static int documents_doctor(struct bb_request *rq, void *missing)
 int device_command_doctor(struct bb_request *rq)
 {
     static const struct bb_sql missing = {
-        "SELECT 'document ' || f.name || ' of device ' || coalesce(d.external_id, d.id::text),"
-        " $1::jsonb ->> n, count(*) OVER () FROM device_document f JOIN device d ON d.id = f.device"
+        "SELECT 'document ' || f.name || ' of ' || coalesce(f.holder, 'device ' ||"
+        " coalesce(d.external_id, d.id::text)), $1::jsonb ->> n, count(*) OVER ()"
+        " FROM device_document f LEFT JOIN device d ON d.id = f.device"
         " CROSS JOIN LATERAL (SELECT coalesce(f.object, encode(f.sha256, 'hex')) COLLATE \"C\") o"
         " (n) WHERE n > $2::text AND ($3::text IS NULL OR n <= $3::text)"
         " AND f.created_at < to_timestamp($4::bigint / 1000.0)"
@@ -737,4 +792,8 @@ const struct bb_documents device_store = {
     .put = documents_put,
     .get = documents_get,
     .doctor = documents_doctor,
+    .take = documents_take,
+    .add = documents_hold,
+    .drop = documents_drop,
+    .reply = documents_reply,
 };

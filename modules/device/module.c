@@ -54,7 +54,7 @@ static const struct bb_field settings[] = {
         "Allowed types of documents, for example application/pdf or image/*. Empty: all types.")},
     SETTING_INT(documents_per_organization, 0, 1, INT64_MAX, "10737418240",
         "Maximum size of all documents of an organization in bytes. A request that would exceed it "
-        "gets 409."),
+        "gets 409. The files of messages have the same maximum and are counted separately."),
     SETTING_INT(document_grace, BB_SECONDS, 1, 604800, "3600",
         "Seconds after which a file without a document is deleted. An upload that takes longer is "
         "refused."),

@@ -299,3 +299,10 @@ CREATE FUNCTION device_about(device bigint)
     SELECT d.organisation, d.uuid, d.external_id, d.serial_number, d.timezone, d.site_name FROM device d
     WHERE d.id = $1
 $$;
+
+-- step 3: files of other modules
+
+-- `holder` names the object of another module that has the file, such as "conversation 7". Its `organisation` is
+-- -1 - ID, so that the quota of such files is separate.
+ALTER TABLE device_document ALTER COLUMN device DROP NOT NULL, ADD COLUMN holder text,
+    ADD CHECK ((device IS NULL) <> (holder IS NULL));

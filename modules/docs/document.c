@@ -63,7 +63,7 @@ static json_t *document_find(const json_t *paths, json_t *row)
     json_unpack(row, "[s, s, s, s]", &name, &method, &path, &place);
     json_t *operation = json_object_get(json_object_get(paths, path), method);
     json_t *at = json_object_get(operation, "responses");
-    bool form = !strcmp(place, "form"), body = form || !strcmp(place, "body");
+    bool form = !strncmp(place, "form", 4), body = form || !strcmp(place, "body");
 
     if (body)
         at = json_object_get(operation, "requestBody");
@@ -72,7 +72,11 @@ static json_t *document_find(const json_t *paths, json_t *row)
     at = json_object_get(json_object_get(at, "content"),
                          form ? "multipart/form-data" : "application/json");
     at = document_items(json_object_get(at, "schema"));
-    if (*place && !body)
+    if (form)
+        place += place[4] ? 5 : 4; /* "form PART" */
+    else if (body)
+        place = "";
+    if (*place)
         at = document_items(json_object_get(json_object_get(at, "properties"), place));
     return at ? json_deep_copy(at) : json_null();
 }

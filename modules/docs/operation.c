@@ -408,10 +408,16 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
     docs_put_list(maker, operation, "parameters", parameters);
     json_t *content = json_object();
     bool required = route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;
+    bool json = route->body.count > 0; /* not if a part with files is required */
 
+    for (size_t i = 0; i < route->parts.count; i++) {
+        const struct bb_part *part = BB_ROW(bb_part, route->parts, i);
+
+        json &= part->kind != BB_PART_FILES || !(part->flags & BB_REQUIRED);
+    }
     for (size_t i = 0; i < route->body.count; i++)
         required |= (BB_ROW(bb_field, route->body, i)->flags & BB_REQUIRED) != 0;
-    if (route->body.count) {
+    if (json) {
         json_t *media = json_pack("{s:o, s:o}", "schema", operation_body(maker, route), "example",
                                   example_of(&route->body, false));
 

@@ -3,6 +3,9 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { execFileSync } = require('node:child_process')
+const fs = require('node:fs')
+const os = require('node:os')
+const path = require('node:path')
 const { scene, enter, logIn, go, hold, button, look, figure, chain } = require('./stage')
 const { base, admin, login, member, converse, say, call } = require('./service')
 
@@ -182,6 +185,85 @@ scene('chat: a message that was posted elsewhere arrives with the stream', async
   }
   assert.deepEqual(reads, [], 'the messages came with the stream')
 })
+
+scene('chat: files are attached, removed, sent and downloaded', async ({ open }) => {
+  const max = await member('Max')
+  await login(admin)
+  const { conversation } = await converse(max, admin, 'Please send the type plate.', 'Wind 3')
+  const [his, hers] = [await open(), await open({ locale: 'de-DE' })]
+  const text = (name, size) => ({ name, mimeType: 'text/plain', buffer: Buffer.alloc(size, 'x') })
+
+  await enter(his, max, `#/chat/${conversation.id}`)
+  await enter(hers, admin, `#/chat/${conversation.id}`)
+  await hers.getByText('Live', { exact: true }).waitFor()
+  const chooser = his.locator('input[type=file]')
+  await chooser.setInputFiles([text('plate.txt', 3000), text('wrong.txt', 10)])
+  await his.getByRole('button', { name: 'Remove wrong.txt' }).click()
+  await chooser.setInputFiles([text('huge.bin', 10485761)])
+  await his.getByText('huge.bin is larger than 10 MiB.').waitFor()
+  await his.getByLabel('Write a message').evaluate((box) => { // a pasted picture
+    const data = new DataTransfer()
+    data.items.add(new File([Uint8Array.from(atob('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=='), (c) => c.charCodeAt(0))], 'pixel.png', { type: 'image/png' }))
+    box.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }))
+  })
+  assert.equal(await his.getByRole('list', { name: 'Files of the message' }).getByRole('listitem').count(), 2)
+  await look(his, 'chat-files')
+  await send(his)
+  await chain(hers).getByRole('button', { name: /plate\.txt/ }).waitFor()
+  const [download] = await Promise.all([hers.waitForEvent('download'), chain(hers).getByRole('button', { name: /plate\.txt/ }).click()])
+  assert.equal(download.suggestedFilename(), 'plate.txt')
+  await chain(hers).locator('canvas').waitFor()
+  await hers.getByRole('link', { name: /Wind 3/ }).getByText('Datei').waitFor()
+  await look(hers, 'chat-attachments')
+})
+
+scene('chat: dropped, pasted and chosen files stay when a request fails', async ({ page }) => {
+  const mia = await member('Mia')
+  await login(admin)
+  const { conversation } = await converse(mia, admin, 'Please send the folder.', 'Wind 4')
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'busbar-drop-'))
+  const file = (name) => { fs.writeFileSync(path.join(folder, name), name); return path.join(folder, name) }
+  const files = page.getByRole('list', { name: 'Files of the message' }).getByRole('listitem')
+  const box = page.getByLabel('Write a message')
+
+  await enter(page, mia, `#/chat/${conversation.id}`)
+  const { x, y } = await box.boundingBox()
+  const mouse = await page.context().newCDPSession(page)
+  const drag = (type) => mouse.send('Input.dispatchDragEvent',
+    { type, x: x + 9, y: y + 9, data: { items: [], files: [folder, file('dropped.txt')], dragOperationsMask: 1 } })
+  await drag('dragEnter')
+  await drag('dragOver')
+  await page.locator('.dropping').waitFor()
+  await drag('drop')
+  await page.getByText('Folders cannot be attached.').waitFor()
+  await files.filter({ hasText: 'dropped.txt' }).waitFor()
+  assert.equal(await page.locator('.dropping').count(), 0)
+  const isText = await box.evaluate((element) => { // the text of a table, and a picture of it
+    const data = new DataTransfer()
+    data.items.add(new File(['x'], 'table.png', { type: 'image/png' }))
+    data.setData('text/plain', 'cell')
+    data.setData('text/html', '<b>cell</b>')
+    return element.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }))
+  })
+  assert.ok(isText && await files.count() === 1, 'the text is pasted')
+  await box.fill('all of it')
+  await page.keyboard.press('Shift+Tab')
+  const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.keyboard.press('Enter')])
+  await chooser.setFiles(file('chosen.txt'))
+  await files.nth(1).waitFor()
+  await page.route('**/attachments', (route) => route.abort())
+  await page.keyboard.press('Enter') // the box has the focus again
+  await page.getByRole('alert').getByText('still there').waitFor()
+  assert.equal(await box.inputValue(), 'all of it')
+  assert.equal(await files.count(), 2)
+  await look(page, 'chat-files-not-sent')
+  await page.unroute('**/attachments')
+  await send(page)
+  await chain(page).getByRole('button', { name: /chosen\.txt/ }).waitFor()
+  await chain(page).getByRole('button', { name: /dropped\.txt/ }).waitFor()
+  assert.equal(await files.count(), 0)
+  fs.rmSync(folder, { recursive: true })
+}, ['ERR_FAILED'])
 
 scene('chat: others see who is typing, until the message arrives', async ({ open }) => {
   const zoe = await member('Zoe')

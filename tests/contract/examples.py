@@ -18,7 +18,7 @@ from jsonschema_rs import Draft202012Validator
 
 UNKNOWN = {
     # ids in paths
-    "id", "documentId", "readingId", "bulkUploadId", "headUuid", "deliveryId", "organizationId",
+    "id", "attachmentId", "documentId", "readingId", "bulkUploadId", "headUuid", "deliveryId", "organizationId",
     # members of bodies: ids, the token of a mailed link, and the generated credentials of a program
     "apiUserId", "token", "client_id", "client_secret", "offset",
 }  # fmt: skip
@@ -257,6 +257,9 @@ def chat(story):
     tell("GET /api/chat/chain/{headUuid}", "operator", headUuid=started["headUuid"])
     tell("GET /api/chat/unread-count/{email}", "operator")
     tell("GET /api/chat/unread-devices/{email}", "operator")
+    posted = tell("POST /api/chat/conversations/{id}/attachments", "operator", id=started["id"])
+    tell("GET /api/chat/conversations/{id}/attachments/{attachmentId}", "operator", id=started["id"],
+         attachmentId=posted["attachments"][0]["id"])
     tell("POST /api/chat/conversations/{id}/typing", "operator", id=started["id"])
     tell("PATCH /api/chat/conversations/{id}/read", "operator", id=started["id"])
     tell("POST /api/chat/conversations/{id}/share", "operator", id=started["id"])

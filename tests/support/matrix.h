@@ -87,6 +87,8 @@ static const struct matrix_row matrix[] = {
     {"POST", "/api/chat/conversations/find", ALL_ROLES(200)},
     {"POST", "/api/chat/conversations/start", ALL_ROLES(400)},
     {"POST", "/api/chat/conversations/:id/messages", ALL_ROLES(400)},
+    {"POST", "/api/chat/conversations/:id/attachments", ALL_ROLES(400)},
+    {"GET", "/api/chat/conversations/:id/attachments/:attachmentId", ALL_ROLES(404)},
     {"POST", "/api/chat/conversations/:id/typing", ALL_ROLES(400)},
     {"PATCH", "/api/chat/conversations/:id/read", ALL_ROLES(400)},
     {"POST", "/api/chat/conversations/:id/share", SHARERS(404)},

@@ -208,6 +208,11 @@ TEST(a_body_that_does_not_arrive_is_408_on_every_operation_with_a_body)
 #define FILE_OF(row)                                                                               \
     "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"x.csv\"\r\n\r\n"             \
     "externalId\n" row "\n\r\n--b--\r\n"
+#define ATTACHED(text)                                                                             \
+    "--b\r\nContent-Disposition: form-data; name=\"message\"\r\n\r\n"                              \
+    "{\"username\":\"one@example.com\"}\r\n"                                                       \
+    "--b\r\nContent-Disposition: form-data; name=\"files\"; filename=\"x\"\r\n\r\n" text           \
+    "\r\n--b--\r\n"
 #define READING(day)                                                                               \
     "{\"type\":\"History\",\"unit\":\"Wh\",\"value\":1,\"startDate\":\"2026-01-" day               \
     "T00:00:00Z\",\"endDate\":\"2026-01-" day "T01:00:00Z\"}"
@@ -239,6 +244,7 @@ static const struct made {
     {"/api/chat/conversations/%jd/messages", NULL,
      "{\"username\":\"one@example.com\",\"chatEntry\":\"a\"}",
      "{\"username\":\"one@example.com\",\"chatEntry\":\"b\"}", false},
+    {"/api/chat/conversations/%jd/attachments", FORM, ATTACHED("a"), ATTACHED("b"), false},
     {"/api/chat/webhooks", NULL, "{\"url\":\"https://a.example/\",\"events\":[]}",
      "{\"url\":\"https://b.example/\",\"events\":[]}", false},
 };
@@ -263,8 +269,9 @@ static char *path_of(const struct made *row)
 {
     if (!strchr(row->path, '%'))
         return text("%s", row->path);
-    return text("/api/chat/conversations/%jd/messages",
-                (intmax_t)talk_start(host, owner, "one@example.com", "four@example.com", NULL).id);
+    return text("/api/chat/conversations/%jd%s",
+                (intmax_t)talk_start(host, owner, "one@example.com", "four@example.com", NULL).id,
+                strrchr(row->path, '/'));
 }
 
 TEST(an_idempotency_key_of_another_request_is_422_on_every_operation)

@@ -128,7 +128,7 @@ static const char *path_for(const char *route, const struct person *person)
     if (!strncmp(at, ":email", 6))
         value = encoded(person->email);
     if (!strncmp(at, ":headUuid", 9) || !strncmp(at, ":documentId", 11) ||
-        !strncmp(at, ":bulkUploadId", 13))
+        !strncmp(at, ":attachmentId", 13) || !strncmp(at, ":bulkUploadId", 13))
         value = "0195f3a0-1111-7222-8333-444455556666";
     return path_for(text("%.*s%s%s", (int)(at - route), route, value, rest), person);
 }

@@ -220,11 +220,12 @@ export async function change<T> (path: string, body: unknown, check: (now: T) =>
  * which fetch() does not report.
  */
 export function upload<T> (
-  method: string, path: string, form: FormData, progress: (part: number) => void, again = true
+  method: string, path: string, form: FormData, progress: (part: number) => void,
+  more: Record<string, string> = {}, again = true
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
-    const headers = session.header()
+    const headers: Record<string, string> = { ...session.header(), ...more }
     request.open(method, path)
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
     request.upload.onprogress = ({ loaded, total }) => progress(loaded / Math.max(1, total))
@@ -234,7 +235,7 @@ export function upload<T> (
       try { body = JSON.parse(request.responseText) } catch { /* only the status is known */ }
       if (request.status < 300) return resolve(checked<T>(body))
       if (request.status === 401 && again && await session.refused(headers.Authorization))
-        return resolve(upload<T>(method, path, form, progress, false))
+        return resolve(upload<T>(method, path, form, progress, more, false))
       reject(failed(request.status, request.statusText, body))
     }
     request.onload = () => { ended().catch(reject) }

@@ -1438,8 +1438,15 @@ export interface components {
             chatEntry: string;
             nextEntryUuid: string | null;
             createdAt: string;
+            attachments?: components["schemas"]["Attachment"][];
             warnings?: components["schemas"]["Warnings"];
             warningDetails?: components["schemas"]["WarningDetails"];
+        };
+        Attachment: {
+            id: string;
+            name: string;
+            size: number;
+            contentType: string;
         };
         UnreadCount: {
             count: number;

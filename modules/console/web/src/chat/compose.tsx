@@ -1,27 +1,51 @@
-/* The box for the next message. It grows with the text. */
-import { SendHorizontal } from 'lucide-react'
+/* The box for the next message, which grows with the text, and the files of the message. */
+import { Paperclip, SendHorizontal, X } from 'lucide-react'
 import { useRef, type KeyboardEvent } from 'react'
 
 import { send as request } from '../api/client'
 import { preferences } from '../preferences'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
+import { asBytes, asFileName } from '../ui/format'
+import { toast } from '../ui/toast'
 import { Button, problemOf } from '../ui/ui'
-import { drafts, send, useDraft } from './drafts'
+import { drafts, filesOf, send, useDraft } from './drafts'
 
 const ROWS = 12
 const TYPING_MS = 4000 // between two requests that say so
+const FILES_MOST = 10
+const FILE_BYTES = 10 * 1048576
+
+/* Returns the dropped or pasted files, without folders. */
+export function filesIn ({ items }: DataTransfer): File[] {
+  const all = [...items].filter(({ kind }) => kind === 'file')
+  const files = all.filter((item) => !item.webkitGetAsEntry()?.isDirectory)
+  if (files.length < all.length) toast(t('chat.noFolder'))
+  return files.map((item) => item.getAsFile()).filter((file) => file !== null)
+}
+
+/* Adds files to the next message of a conversation, as far as the service accepts them. */
+export function attach (id: number, all: File[]) {
+  const files = filesOf(id)
+  const small = all.filter(({ size }) => size <= FILE_BYTES)
+  const large = all.find(({ size }) => size > FILE_BYTES)
+  if (large) toast(t('chat.fileLarge', { name: asFileName(large.name) }))
+  else if (files.length + small.length > FILES_MOST) toast(t('chat.filesMost'))
+  drafts.attach(id, [...files, ...small].slice(0, FILES_MOST))
+}
 
 const touch = matchMedia('(hover: none) and (pointer: coarse)') // its keyboard has no Shift+Enter
 
 /* `after`: the last message of the conversation. */
 export function Compose ({ id, after }: { id: number; after: string | undefined }) {
   const me = useMe()
-  const { text, pending, problem } = useDraft(id)
+  const { text, files, pending, problem } = useDraft(id)
+  const chooser = useRef<HTMLInputElement>(null)
+  const empty = !text.trim() && files.length === 0
   const box = useRef<HTMLTextAreaElement>(null)
   const post = () => {
     box.current?.focus() // the button is disabled now, and the next message is typed here
-    if (text.trim()) void send(id, me.email, text, after)
+    if (!empty) void send(id, me.email, text, after)
   }
   const byEnter = !touch.matches && preferences.enter !== 'line'
   const typedAt = useRef(-Infinity)
@@ -51,6 +75,21 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
           {t('chat.notSent', { problem: problemOf(problem) })}
         </p>
       )}
+      {files.length > 0 && (
+        <ul className='files' aria-label={t('chat.files')}>
+          {files.map((file, i) => (
+            <li key={i}>
+              {asFileName(file.name)} <small>{asBytes(file.size)}</small>
+              <Button kind='quiet' icon={X} aria-label={t('chat.detach', { name: asFileName(file.name) })}
+                onClick={() => { drafts.attach(id, files.filter((one) => one !== file)); box.current?.focus() }} />
+            </li>
+          ))}
+        </ul>
+      )}
+      <input ref={chooser} type='file' multiple hidden
+        onChange={(e) => { attach(id, [...e.target.files ?? []]); e.target.value = ''; box.current?.focus() }} />
+      <Button icon={Paperclip} title={t('chat.attach')} aria-label={t('chat.attach')}
+        onClick={() => chooser.current?.click()} />
       <label className='hidden' htmlFor='entry'>
         {t('chat.write')}
       </label>
@@ -62,14 +101,21 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
         value={text}
         onChange={(e) => write(e.target.value)}
         onKeyDown={keyed}
+        onPaste={(event) => {
+          const { types } = event.clipboardData
+          // office programs add a picture of the text that they copy
+          if (!types.includes('Files') || (types.includes('text/html') && types.includes('text/plain'))) return
+          event.preventDefault()
+          attach(id, filesIn(event.clipboardData))
+        }}
         aria-describedby='keys'
       />
+      <Button kind='main' icon={SendHorizontal} type='submit' disabled={pending !== null || empty}>
+        {t('chat.send')}
+      </Button>
       <span id='keys' className='hint'>
         {!touch.matches && t(byEnter ? 'chat.keys' : 'chat.keysLine')}
       </span>
-      <Button kind='main' icon={SendHorizontal} type='submit' disabled={pending !== null || !text.trim()}>
-        {t('chat.send')}
-      </Button>
     </form>
   )
 }

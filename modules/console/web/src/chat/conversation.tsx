@@ -14,7 +14,7 @@ import { useAction } from '../ui/action'
 import { toast } from '../ui/toast'
 import { Badge, Button, Confirm, Failed, Loading, problemOf } from '../ui/ui'
 import { useChain } from './chain'
-import { Compose } from './compose'
+import { attach, Compose, filesIn } from './compose'
 import { onSent, usePending, type Sending } from './drafts'
 import { readAgain, useLive, type Arrival, type Typing } from './live'
 import { Messages } from './messages'
@@ -98,9 +98,10 @@ function countFresh (entries: Entry[], seen: string | null, email: string): numb
 }
 
 /* Whether a message that is being sent is in the chain already: the stream can be faster than the response. */
-const hasArrived = (entries: Entry[], { text, after }: Sending, email: string) =>
+const hasArrived = (entries: Entry[], { text, files, after }: Sending, email: string) =>
   entries.slice(entries.findIndex(({ uuid }) => uuid === after) + 1)
-    .some(({ username, chatEntry }) => username === email && chatEntry === text)
+    .some(({ username, chatEntry, attachments }) =>
+      username === email && chatEntry === text && (attachments?.length ?? 0) === files.length)
 
 /*
  * Tells the service that the user has read the conversation. Tries again while the service cannot be reached or does
@@ -206,6 +207,7 @@ export function Conversation ({ conversation, place, back }: {
   const opened = useRef(false)
   const pending = usePending(id)
   const writes = mine || isOne(me, 'Admin')
+  const [dropping, setDropping] = useState(false)
   const [atEnd, setAtEnd] = useState(place === null)
   const [seen, setSeen] = useState<string | null>(null)
   const visible = useSyncExternalStore(listen, isVisible)
@@ -263,7 +265,20 @@ export function Conversation ({ conversation, place, back }: {
     return () => stop.abort()
   }, [id, last, sees, mine, me.email, client])
   return (
-    <section className='conversation' aria-label={othersOf(conversation, me.email)}>
+    <section className={`conversation${dropping ? ' dropping' : ''}`} aria-label={othersOf(conversation, me.email)}
+      onDragOver={(event) => {
+        if (!writes || !event.dataTransfer.types.includes('Files')) return
+        event.preventDefault()
+        setDropping(true)
+      }}
+      onDragLeave={(event) => { if (!event.currentTarget.contains(event.relatedTarget as Node | null)) setDropping(false) }}
+      onDrop={(event) => {
+        if (!writes || !event.dataTransfer.types.includes('Files')) return
+        event.preventDefault()
+        setDropping(false)
+        attach(id, filesIn(event.dataTransfer))
+        document.getElementById('entry')?.focus()
+      }}>
       <header>
         <a className='back' href={back}>
           {t('chat.back')}
@@ -293,7 +308,8 @@ export function Conversation ({ conversation, place, back }: {
           place={place}
           own={me.email}
           authorOf={authorOf}
-          pending={pending && !hasArrived(entries, pending, me.email) ? pending.text : null}
+          pending={pending && !hasArrived(entries, pending, me.email) ? pending : null}
+          path={`/api/chat/conversations/${id}/attachments`}
           fresh={fresh}
           ended={setAtEnd}
           earlier={readEarlier}

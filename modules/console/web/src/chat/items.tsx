@@ -44,6 +44,7 @@ export const Item = memo(function Item ({ data, email, organization, current, hr
   const { title, emails } = titleOf(data, email)
   const about = [data.deviceProjectName, organization].filter(Boolean).join(' · ')
   const second = data.participant1 === email
+  const text = chatEntry || t('chat.file')
 
   return (
     <li>
@@ -56,7 +57,7 @@ export const Item = memo(function Item ({ data, email, organization, current, hr
           <small>{data.closed && <><Badge tone='off'>{t('chat.closed')}</Badge>{' '}</>}{about}</small>
         )}{' '}
         <When at={createdAt} />{' '}
-        <span className='last'>{username === email ? t('chat.youSaid', { text: chatEntry }) : chatEntry}</span>{' '}
+        <span className='last'>{username === email ? t('chat.youSaid', { text }) : text}</span>{' '}
         {unread > 0 && (
           <em>
             {asNumber(unread)}

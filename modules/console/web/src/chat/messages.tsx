@@ -3,14 +3,18 @@
  * length.
  */
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { ArrowDown, Mail } from 'lucide-react'
+import { ArrowDown, Download, Mail } from 'lucide-react'
 import { memo, useEffect, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react'
 
+import { download } from '../api/client'
 import type { Entry } from '../api/types'
+import { isPicture, Picture } from '../devices/picture'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
-import { asClock, asDay, asTime, asUtc } from '../ui/format'
-import { Button } from '../ui/ui'
+import { asBytes, asClock, asDay, asFileName, asTime, asUtc } from '../ui/format'
+import { toast } from '../ui/toast'
+import { Button, problemOf } from '../ui/ui'
+import type { Sending } from './drafts'
 import { formatted, mentionOf } from './text'
 
 const NEAR = 800
@@ -22,12 +26,13 @@ const LATER_MS = 100
 const HEIGHT = 72 // of a message that was not shown yet; a short one, so that the first ones fill the window
 
 /*
- * `author`: the name or e-mail; `before`: the message before it, if there is one; `news`: whether it is the first one
- * that the user had not read; `unread` marks the messages from a place on as unread; `stop`: whether its button is the
- * one that Tab reaches.
+ * `path`: of the attachments; `author`: the name or e-mail; `before`: the message before it, if there is one; `news`:
+ * whether it is the first one that the user had not read; `unread` marks the messages from a place on as unread;
+ * `stop`: whether its button is the one that Tab reaches.
  */
 interface MessageProps {
   entry: Entry
+  path: string
   author: string
   before: Entry | undefined
   own: boolean
@@ -45,8 +50,27 @@ const isNewDay = (before: Entry | undefined, entry: Entry) =>
 const follows = (before: Entry | undefined, entry: Entry) =>
   before?.username === entry.username && Date.parse(entry.createdAt) - Date.parse(before.createdAt) < GROUP_MS
 
+/* The files of a message. Small pictures are shown. */
+const Attachments = ({ path, files }: { path: string, files: NonNullable<Entry['attachments']> }) => (
+  <ul className='files'>
+    {files.map((file) => {
+      const at = `${path}/${file.id}`
+      const name = asFileName(file.name)
+      return (
+        <li key={file.id}>
+          {isPicture(file.contentType) && <Picture path={at} document={{ name, size: file.size }} />}
+          <Button kind='plain' icon={Download} title={t('devices.download', { name })}
+            onClick={() => { download(at, name).catch((error) => toast(problemOf(error))) }}>
+            {name} <small>{asBytes(file.size)}</small>
+          </Button>
+        </li>
+      )
+    })}
+  </ul>
+)
+
 const Message = memo(function Message (props: MessageProps) {
-  const { entry, author, before, own, read, wanted, news, unread, stop } = props
+  const { entry, path, author, before, own, read, wanted, news, unread, stop } = props
   const day = isNewDay(before, entry)
   const again = !day && !news && follows(before, entry)
   const mention = mentionOf(useMe())
@@ -59,7 +83,8 @@ const Message = memo(function Message (props: MessageProps) {
         className={`message${own ? ' own' : ''}${again ? ' again' : ''}${wanted ? ' wanted' : ''}`}
         aria-current={wanted ? 'true' : undefined}>
         <span className={again ? 'hidden' : 'author'} title={entry.username}>{own ? t('chat.you') : author}</span>
-        <p dir='auto'>{formatted(entry.chatEntry, mention)}</p>
+        {entry.chatEntry !== '' && <p dir='auto'>{formatted(entry.chatEntry, mention)}</p>}
+        {entry.attachments && <Attachments path={path} files={entry.attachments} />}
         <time dateTime={entry.createdAt} title={asUtc(entry.createdAt)}>
           {asClock(entry.createdAt)}
         </time>
@@ -87,23 +112,29 @@ function goOn (event: KeyboardEvent<HTMLElement>) {
 }
 
 /* The message that is being sent. */
-const Pending = ({ text }: { text: string }) => (
-  <div className='message own'>
-    <span className='author'>{t('chat.you')}</span>
-    <p dir='auto'>{formatted(text, mentionOf(useMe()))}</p>
-    <span className='delivery'>{t('chat.sending')}</span>
-  </div>
-)
+const Pending = ({ text, files, part }: Sending) => {
+  const mention = mentionOf(useMe())
+
+  return (
+    <div className='message own'>
+      <span className='author'>{t('chat.you')}</span>
+      {text !== '' && <p dir='auto'>{formatted(text, mention)}</p>}
+      {files.length > 0 && <p>{files.map(({ name }) => asFileName(name)).join(', ')}</p>}
+      <span className='delivery'>{t('chat.sending')}{files.length > 0 && ` ${Math.round(part * 100)} %`}</span>
+    </div>
+  )
+}
 
 interface Props {
   entries: Entry[]
+  path: string
   first: number
   place: number | null
   own: string
   authorOf: (email: string) => string
   unreadFrom: number
   firstNew: string | null
-  pending: string | null
+  pending: Sending | null
   fresh: number
   ended: (end: boolean) => void
   earlier: () => unknown
@@ -119,7 +150,8 @@ interface Props {
  * undefined: the user does not take part.
  */
 export const Messages = memo(function Messages (props: Props) {
-  const { entries, first, place, own, authorOf, unreadFrom, firstNew, pending, fresh, ended, earlier, unread } = props
+  const { entries, path, first, place, own, authorOf, unreadFrom, firstNew, pending, fresh, ended, earlier, unread } = props
+  const sends = pending !== null
   const list = useRef<HTMLDivElement>(null)
   const stays = useRef(place === null) // at the end, when the window of the messages changes its height
   const [reached, reach] = useState(place === null)
@@ -163,7 +195,7 @@ export const Messages = memo(function Messages (props: Props) {
       rows.scrollToIndex(wanted, { align: 'center' })
     }
   }, [rows, height, reached, wanted])
-  useEffect(() => { if (pending !== null) rows.scrollToEnd() }, [rows, pending])
+  useEffect(() => { if (sends) rows.scrollToEnd() }, [rows, sends])
   useEffect(() => {
     stays.current = atEnd
     ended(atEnd)
@@ -192,6 +224,7 @@ export const Messages = memo(function Messages (props: Props) {
               {entry ? (
                 <Message
                   entry={entry}
+                  path={path}
                   author={authorOf(entry.username)}
                   before={entries[at - 1]}
                   own={entry.username === own}
@@ -202,7 +235,7 @@ export const Messages = memo(function Messages (props: Props) {
                   stop={entry === reachable?.entry}
                 />
               ) : (
-                <Pending text={pending ?? ''} />
+                pending && <Pending {...pending} />
               )}
             </li>
           )

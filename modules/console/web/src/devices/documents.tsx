@@ -7,7 +7,7 @@ import { call, download, get, send, upload } from '../api/client'
 import type { Document } from '../api/types'
 import { named, t } from '../texts/texts'
 import { FormDialog, Input, useSentForm } from '../ui/form'
-import { asBytes } from '../ui/format'
+import { asBytes, asFileName } from '../ui/format'
 import { toast } from '../ui/toast'
 import { Button, Confirm, Empty, Failed, Field, Loading, Table, Time } from '../ui/ui'
 import { isPicture, Picture } from './picture'
@@ -103,7 +103,8 @@ function Rename ({ path, document, close, done }: {
 function Row ({ path, document, fail, rename, ask }: {
   path: string, document: Document, fail: (error: unknown) => void, rename: () => void, ask: () => void
 }) {
-  const { id, name, type, size, field, createdAt } = document
+  const { id, type, size, field, createdAt } = document
+  const name = asFileName(document.name)
   const at = `${path}/documents/${id}`
   const run = (action: Promise<void>) => { fail(null); action.catch(fail) }
 
@@ -111,7 +112,7 @@ function Row ({ path, document, fail, rename, ask }: {
     <tr>
       <td className='wide'>
         <div className='file'>
-          {isPicture(document) && <Picture path={path} document={document} />}
+          {isPicture(type) && <Picture path={at} document={document} />}
           <div>{name}<br /><small>{type}, {asBytes(size)}</small></div>
         </div>
       </td>

@@ -1,5 +1,5 @@
 /*
- * A picture among the documents. It is drawn on a canvas from bytes that were fetched with the token: the
+ * A picture among documents or attachments. It is drawn on a canvas from bytes that were fetched with the token: the
  * page loads no picture by its address, and a file that is not a picture is never interpreted as anything
  * else.
  */
@@ -8,18 +8,19 @@ import { Eye } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 
 import { ApiError, send } from '../api/client'
-import type { Document } from '../api/types'
 import { t } from '../texts/texts'
 import { Button, Dialog, Failed, Loading } from '../ui/ui'
 
 const MOST_BYTES = 4 * 1048576 // larger pictures are fetched only on demand
 
-export const isPicture = ({ type }: Document) => /^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(type)
+interface PictureFile { name: string, size: number }
 
-const useBitmap = (path: string, document: Document, enabled: boolean) => useQuery({
-  queryKey: ['picture', path, document.id],
+export const isPicture = (type: string) => /^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(type)
+
+const useBitmap = (path: string, enabled: boolean) => useQuery({
+  queryKey: ['picture', path],
   queryFn: async () => {
-    const bytes = await (await send('GET', `${path}/documents/${document.id}`)).blob()
+    const bytes = await (await send('GET', path)).blob()
     return createImageBitmap(bytes).catch(() => { throw new ApiError(200, t('devices.noPicture')) })
   },
   enabled,
@@ -43,8 +44,8 @@ function Canvas ({ bitmap, label, width, height }: {
   return label ? <canvas ref={canvas} role='img' aria-label={label} /> : <canvas ref={canvas} aria-hidden='true' />
 }
 
-function Large ({ path, document, close }: { path: string, document: Document, close: () => void }) {
-  const bitmap = useBitmap(path, document, true)
+function Large ({ path, document, close }: { path: string, document: PictureFile, close: () => void }) {
+  const bitmap = useBitmap(path, true)
 
   return (
     <Dialog title={document.name} close={close} wide>
@@ -60,10 +61,10 @@ function Large ({ path, document, close }: { path: string, document: Document, c
   )
 }
 
-/* A small picture, or a button if the file is large or cannot be shown. Both open the picture. */
-export function Picture ({ path, document }: { path: string, document: Document }) {
+/* A small picture, or a button if the file is large or cannot be shown. Both open the picture. `path`: of the file. */
+export function Picture ({ path, document }: { path: string, document: PictureFile }) {
   const [large, setLarge] = useState(false)
-  const { data, isLoading } = useBitmap(path, document, document.size <= MOST_BYTES)
+  const { data, isLoading } = useBitmap(path, document.size <= MOST_BYTES)
   const label = t('devices.look', { name: document.name })
 
   if (isLoading) return null

@@ -156,6 +156,8 @@ export function beginOf (day: string, later = 0, zone = zoneOf()): string {
 export const asUtc = (iso: string) => new Date(iso).toISOString().replace('T', ' ').replace(/\.\d+Z$/, ' UTC')
 export const asNumber = (value: number) => formats().number.format(value)
 export const asPower = (kilowatts: number | string) => `${asNumber(Number(kilowatts))} kW`
+/* Without characters that change the direction: with them `exe.png` may be shown for a file with another ending. */
+export const asFileName = (name: string) => name.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '')
 export const asBytes = (value: number) =>
   value < 1024 ? `${value} B` : value < 1048576 ? `${asNumber(value / 1024)} KiB` : `${asNumber(value / 1048576)} MiB`
 
