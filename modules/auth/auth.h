@@ -46,7 +46,7 @@ struct auth {
     struct auth_keys *keys;
     struct auth_throttle *throttle;
     struct auth_cost cost;
-    char dummy[AUTH_HASH_MAX]; /* verified for unknown accounts, so that they take the same time */
+    char dummy[AUTH_HASH_MAX]; /* verified if an account is unknown, so that the time is the same */
     int64_t session_s, client_s; /* lifetime of a token in seconds */
 };
 
@@ -94,7 +94,7 @@ int auth_no_random(struct bb_request *rq);
 /* Sends a 403 or 401 if an account with this status may not act. */
 int auth_account_may_act(struct bb_request *rq, const char *status);
 
-/* A new account, with its organization if it names one. */
+/* A new account, with its organization if a name is given. */
 struct auth_new_account {
     const char *email, *first_name, *last_name, *password; /* password: its encoded hash */
     const char *role, *status;

@@ -16,7 +16,7 @@
 #include "modules/auth/auth.h"
 #include "modules/common/hmac.h"
 
-#define LOOKUPS_PER_S 20 /* of unknown names, if no change is known */
+#define LOOKUPS_PER_S 20 /* of unknown names, unless a change is known */
 #define SEALED_MAX 512
 #define KEY_PURPOSE "auth.key:%s"
 
@@ -112,7 +112,7 @@ static int keys_load(struct bb_request *rq, struct auth *auth)
         int64_t size = bb_cell_bytes(bb_cell(rq, rows, i, 1), sealed, sizeof(sealed));
         char purpose[TOKEN_KID + 16];
         size_t length = 0;
-        int failed = -1; /* -1: secrets.keys does not have the key that seals it any more */
+        int failed = -1; /* -1: secrets.keys no longer has the key that seals the secret */
 
         snprintf(purpose, sizeof(purpose), KEY_PURPOSE, kid);
         if (size >= 0 && strlen(kid) == TOKEN_KID)

@@ -57,8 +57,8 @@ static void refresh_forget(struct bb_request *rq)
 /* ---- the login ---- */
 
 /*
- * The lock on the account serializes this and a change of the password. If the change is first, it
- * has ended the session.
+ * The lock on the account serializes this and a change of the password. If the password was changed
+ * first, the session has ended.
  */
 int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account, const char *jti)
 {
@@ -218,7 +218,7 @@ int auth_refresh(struct bb_request *rq)
         refresh_forget(rq);
         return auth_unauthorized(rq, "Unauthorized");
     }
-    refresh_set_cookie(rq, turn.id, turn.next); /* also with an error: the secret was replaced */
+    refresh_set_cookie(rq, turn.id, turn.next); /* even with an error: the secret was replaced */
     status = auth_account_may_act(rq, turn.account.status);
     issued->life_s = AUTH_REFRESHED_S;
     if (!status)

@@ -46,8 +46,8 @@ struct change {
 };
 
 /*
- * A separate statement ends the sessions, so that it also sees a session that a login created while
- * the first statement waited for the account's lock.
+ * A separate statement ends the sessions, so that sessions are also ended that a login created
+ * while the first statement waited for the account's lock.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session)
@@ -112,7 +112,7 @@ int auth_change_password(struct bb_request *rq)
 
 /* ---- POST /api/user/register: requests an account and an organization; an Admin approves ---- */
 
-/* With register_silent every registration gets this, so that it reveals no existing e-mails. */
+/* With register_silent every registration gets this response, which reveals no e-mails. */
 static int users_received(struct bb_request *rq)
 {
     return bb_reply(rq, 202,
@@ -212,8 +212,8 @@ int auth_command_user_add(struct bb_request *rq)
 
 /*
  * The account is active, but no password matches until its owner uses the link of the mail. If an
- * OrganizationAdmin invites it, using the link also approves it, so that nobody can claim the
- * e-mail of another person for an organization.
+ * OrganizationAdmin sends the invitation, the account is approved when its owner uses the link, so
+ * that nobody can claim the e-mail of another person for an organization.
  */
 int auth_invite(struct bb_request *rq)
 {
@@ -420,7 +420,7 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const char *alike = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 4);
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
 
-    if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 1)) /* not if only its e-mail changed */
+    if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 1)) /* not if only the e-mail was changed */
         auth_mail_approved(rq, tx, bb_cell(rq, rows, 0, 1),
                            bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 2),
                            bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 3));

@@ -73,7 +73,7 @@ struct bulk_job {
     int64_t rows, doubtful, warned, cursor, single, succeeded, failed;
     bool ended;
     const char *separator, *header; /* up to 16 KiB, as sent; NULL: not read */
-    const struct bb_rows *source;   /* the rows that it was read from, and its row */
+    const struct bb_rows *source;   /* result of the statement that read the job */
     size_t source_row;
     int64_t bytes; /* only while the job is being created, like `created` */
     bool created;  /* the job is stored as created */

@@ -46,7 +46,7 @@ struct import {
     struct input input;
     bool bars;                    /* standard error is a terminal */
     char shown[512];              /* the text shown in place, without a newline */
-    struct bulk_job job;          /* as it was created; the cursor and the counts are current */
+    struct bulk_job job;          /* as created, except that cursor and counts are current */
     char status[16];              /* current status of the job; "": it was deleted */
     int64_t moved_ms, heard_ms;   /* last progress; last response of the database */
     bool alone;                   /* no host stores rows */

@@ -182,7 +182,7 @@ int bulk_confirm(struct bb_request *rq)
     if (refused)
         return refused;
     if (!bb_pause_reason(rq)) /* otherwise bulk.run stores the rows after `busbar resume` */
-        (void)bb_run(rq->host, bulk_begin_run, NULL); /* else bulk.run starts within a second */
+        (void)bb_run(rq->host, bulk_begin_run, NULL); /* bulk.run also starts, within a second */
     return bb_reply(rq, 200,
                     json_pack("{s:s, s:s, s:o}", "bulkUploadId", job.id, "status", job.status,
                               "progress",

@@ -4,8 +4,8 @@
  *
  * A row with a finding has failed, from the check until the row is stored. The other rows up to the
  * job's cursor are stored. So failed rows are searched by their findings, and other rows by their
- * parts. A request holds the page and one part at a time in memory. A page ends early if more than
- * PAGE_BYTES of parts were read for it, because its rows are very large.
+ * parts. A request holds the page and one part at a time in memory. If rows are very large, a page
+ * ends early: after PAGE_BYTES of parts were read.
  */
 #include <string.h>
 

@@ -340,7 +340,7 @@ struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark)
     return failed;
 }
 
-/* Returns whether a column is `errors`, which is omitted, so that a file sent again has it once. */
+/* Returns whether a column is `errors`. It is omitted, because the new file gets its own. */
 static bool rows_is_errors(const json_t *header, size_t column)
 {
     return !strcasecmp(json_string_value(json_array_get(header, column)), "errors");
@@ -357,7 +357,7 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
         return -1;
     csv->separator = failed->separator;
     if (!failed->begun && failed->mark)
-        csv_bytes(csv, "\xef\xbb\xbf", 3); /* without it Excel assumes Windows-1252 */
+        csv_bytes(csv, "\xef\xbb\xbf", 3); /* without this mark Excel assumes Windows-1252 */
     for (size_t i = 0; i < json_array_size(header) && !failed->begun; i++)
         if (!rows_is_errors(header, i))
             csv_text(csv, json_string_value(json_array_get(header, i)));

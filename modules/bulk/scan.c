@@ -155,7 +155,7 @@ static int scan_find_separator(struct pass *pass, char said, const char *bytes, 
     int64_t better = 0;
 
     scan->separator = frequent;
-    /* The most frequent separator comes last, so that it splits the cells in the error message. */
+    /* Try the most frequent separator last, because the error message shows its cells. */
     for (size_t i = 0; i < sizeof(separators) && scan->is_column; i++) {
         char separator = i < sizeof(separators) - 1 ? separators[i] : frequent;
 

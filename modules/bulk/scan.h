@@ -2,7 +2,7 @@
  * Scans a CSV file once, as a stream. Finds out whether it is CSV, its separator, header and number
  * of rows, and where it can be cut into parts of whole rows. Time is linear; memory does not grow
  * with the rows' texts. Also finds rows that contradict each other. The functions run on a pool's
- * thread, because they block on the disk or take long.
+ * thread, because they wait for the disk or take long.
  */
 #ifndef BULK_SCAN_H
 #define BULK_SCAN_H

@@ -127,7 +127,7 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
  * its cycles become due again. The change only notes the device. The job searches for its cycles,
  * because a cycle that is being issued during the change stores its account only later.
  *
- * $1 device. The note is written again, in case the job is about to take it.
+ * $1 device. An existing note is written again, in case the job is about to take it.
  */
 static const struct bb_sql note = {"INSERT INTO certificate_changed (device) VALUES ($1::bigint)"
                                    " ON CONFLICT (device) DO UPDATE SET device = excluded.device",

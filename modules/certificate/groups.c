@@ -40,7 +40,7 @@ static const struct bb_sql list = {
     ") q) p WHERE upto - octet_length(devices) < $5::bigint ORDER BY id",
     BB_SQL_LIST};
 
-/* $1 group. BB_SQL_LONG, because it may have thousands of devices. */
+/* $1 group. BB_SQL_LONG, because a group may have thousands of devices. */
 static const struct bb_sql get = {
     "SELECT " COLUMNS " FROM certificate_group e WHERE e.id = $1::bigint", BB_SQL_LONG};
 
@@ -171,8 +171,8 @@ static void group_problem(struct bb_request *rq, json_t *errors, size_t index, c
 
 /*
  * Finds the devices of an organization that deviceIds names: a number is an id (5.0 is 5, as in
- * other fields), a text is an externalId, uuid or id. Ends the request if there are others. Devices
- * of other organizations get the same error as devices that do not exist.
+ * other fields), a text is an externalId, uuid or id. Ends the request if an entry names no such
+ * device. Devices of other organizations get the same error as devices that do not exist.
  */
 static void group_devices(struct bb_request *rq, int64_t organization, int64_t **ids, size_t *count)
 {

@@ -131,7 +131,7 @@ static int history_transaction(struct bb_request *rq, void *arg)
     return bb_transaction(rq, history_chunk, chunk);
 }
 
-/* Halves a chunk that fails, to find the device that causes it. If none does, the run ends. */
+/* Halves a chunk that fails, to find and skip the faulty device. Ends if no chunk was read. */
 int64_t certificate_history(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;

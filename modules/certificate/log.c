@@ -43,7 +43,7 @@ enum text {
     FROM_TIME,
     BEFORE_TIME,
     IN_STATUS,
-    OF_KEY, /* from here on, properties of devices; this one: externalId or uuid */
+    OF_KEY, /* externalId or uuid; from here on, properties of devices */
     OF_COUNTRY,
     OF_OTHER, /* the country's other code */
     OF_FUEL,

@@ -201,10 +201,10 @@ $$;
 CREATE INDEX certificate_entry_group ON certificate_entry (group_id, start_at, id)
     WHERE group_id > 0;
 
--- Adds devices to a group: for all of its cycles in which they were in no other group, or from the next
--- cycle on. The groups that the devices leave are locked, too. If two calls add the same device at the same
--- time, one of them violates the key of certificate_member. Statements after these locks see until when a
--- device stays in the group that it has left.
+-- Adds devices to a group: for all of its cycles in which they were in no other group, or from the next cycle on. The
+-- groups that the devices leave are locked, too. If two calls add the same device at the same time, one of them
+-- violates the key of certificate_member. Statements after these locks see until when a device that left a group stays
+-- in it.
 CREATE FUNCTION certificate_join(group_id bigint, devices bigint[], past boolean) RETURNS void
     LANGUAGE plpgsql AS $$
 DECLARE
@@ -261,7 +261,7 @@ BEGIN
 END
 $$;
 
--- Most entries have succeeded. These indexes find the few others without reading the rest.
+-- Most entries have succeeded. These indexes find the few other entries without reading those that succeeded.
 CREATE INDEX certificate_entry_status ON certificate_entry (status, start_at, id)
     WHERE status <> 'Succeeded';
 CREATE INDEX certificate_entry_organisation_status
@@ -326,7 +326,7 @@ BEGIN
             ON CONFLICT ON CONSTRAINT certificate_due_pkey
             DO UPDATE SET cycle_end = excluded.cycle_end;
     EXCEPTION WHEN foreign_key_violation THEN
-        RETURN false; -- the group was deleted meanwhile: it had no energy accounted for
+        RETURN false; -- the group was deleted meanwhile, so it had no energy accounted for
     END;
     RETURN EXISTS (SELECT FROM certificate_account a WHERE a.group_id = g.id
         AND a.cycle_start = g.start_at AND a.device = certificate_void.device

@@ -25,7 +25,7 @@ struct csv {
  * Appends a cell; NULL is an empty cell. A formula gets a leading apostrophe: a text with = + - or
  * @, also as full-width characters, at its beginning (white space and quotes are skipped), or after
  * a semicolon, comma, tab, line end or vertical bar, because a new cell may begin there. A text
- * that begins with a tab or line end gets it, too. A plain number stays unchanged.
+ * that begins with a tab or line end also gets an apostrophe. A plain number stays unchanged.
  */
 void csv_text(struct csv *csv, const char *text);
 

@@ -11,7 +11,7 @@
 
 #include "config.h"
 
-#define LIFETIME_S 600L    /* of a connection, so that a new address of its name is used */
+#define LIFETIME_S 600L    /* of a connection, so that a new address of the host name is used */
 #define AUTHORITIES_S 600L /* how long authorities are cached */
 
 enum {
@@ -284,8 +284,8 @@ static void http_finish(struct http_client *client, struct http_request *request
     if (request->link.le_prev) /* in the list */
         LIST_REMOVE(request, link);
     /*
-     * If nothing has arrived on the connection during the request, it is shut down, because other
-     * requests that share it would have to time out, too.
+     * If nothing has arrived on the connection during the request, the connection is shut down.
+     * Otherwise other requests that share the connection would have to time out, too.
      */
     if (code == CURLE_OPERATION_TIMEDOUT && request->sendings &&
         !curl_easy_getinfo(request->easy, CURLINFO_ACTIVESOCKET, &fd) && fd != CURL_SOCKET_BAD &&
@@ -359,7 +359,7 @@ static void http_close_multi(struct http_client *client, CURLcode code)
 /*
  * Runs libcurl. If this fails, the multi handle must not be used any more: without memory for the
  * owners of a socket, libcurl keeps a table of size zero, and divides by this size when the socket
- * is used again; and it forgets timeouts.
+ * is used again. It also forgets timeouts.
  */
 static void http_act(struct http_client *client, curl_socket_t fd, int flags)
 {

@@ -188,8 +188,8 @@ bool device_country_codes(struct bb_request *rq, const char *sent, const char *c
 extern const struct bb_field device_pair_fields[6];
 
 /*
- * list.c: warns if another organization has a device that looks like this one. If tx is NULL, it
- * queries outside of a transaction. Returns 0, or -1: `return bb_failed(rq)`.
+ * list.c: warns if another organization has a device that looks like this one. tx NULL: queries
+ * outside of a transaction. Returns 0, or -1: `return bb_failed(rq)`.
  */
 int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record);

@@ -130,7 +130,7 @@ static int directory_resolve(void *state, struct bb_request *rq, const json_t *k
 }
 
 /*
- * If several devices match, the text names as many of them as record.c does. OFFSET keeps the
+ * If several devices match, the error names as many of them as in record.c. OFFSET keeps the
  * planner from computing `id` twice.
  */
 static int directory_identify(void *state, struct bb_request *rq, const json_t *keys,

@@ -58,7 +58,7 @@ static void rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
         bool numeric = device_fields[i].type == BB_NUMBER || device_fields[i].type == BB_INT;
         json_t *number = numeric && !text[strspn(text, "0123456789+-.eE")]
                              ? json_loads(text, JSON_DECODE_ANY, NULL)
-                             : NULL; /* also if it is not a JSON number: then it stays a text */
+                             : NULL; /* unless a number was sent, the value is a text */
 
         if (*text)
             bb_set(rq, object, device_fields[i].name, number ? number : json_string_nocheck(text));

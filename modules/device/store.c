@@ -252,7 +252,7 @@ struct s3_request {
     bool old;             /* the object being read is older than list->before */
     int depth;
     int64_t size;  /* of the object being read */
-    size_t length; /* of the open element's text, of which `text` has the beginning */
+    size_t length; /* of the open element's text; `text` has only the beginning */
     char text[STORE_AFTER], key[STORE_AFTER];
 };
 
@@ -620,7 +620,7 @@ static const char *s3_settings_problem(const struct device_settings *settings)
         return "s3_access_key and s3_secret_key: are required if store is s3";
     if (!is_plain_path(settings->s3_prefix))
         return "s3_prefix: must be letters, digits, '-', '_', '.' and '/', as a path without dots";
-    /* read like libcurl, which would report an error only at the first request */
+    /* check now, because libcurl reports an error only at the first request */
     X509_STORE *store = *settings->s3_ca ? X509_STORE_new() : NULL;
     bool read = !*settings->s3_ca || (store && X509_STORE_load_file(store, settings->s3_ca));
 

@@ -94,7 +94,7 @@ struct store_remove {
     struct store_job job;
     size_t count;
     const char *const *names;
-    /* deadline of the store_keep that they belong to; 0: none, use a separate time limit */
+    /* deadline of the store_keep that stored the objects; 0: use a separate time limit */
     int64_t until_ms;
     size_t removed; /* 0 to begin with */
 };

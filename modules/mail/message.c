@@ -78,7 +78,7 @@ static char *message_fill(const struct mail_draft *draft, const char *text)
     return NULL;
 }
 
-/* Writes a header's text: as it is if short and in `plain`, else as encoded words (RFC 2047). */
+/* Writes a header's text as encoded words (RFC 2047), unless it is short and only `plain`. */
 static void message_header(FILE *out, const char *text, const char *plain)
 {
     if (strlen(text) <= WORD_MAX_COLUMNS && strspn(text, plain) == strlen(text)) {

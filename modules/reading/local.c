@@ -213,7 +213,7 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
             either = around[1].next_start >= end[1];
         }
     }
-    if (item->unsure) { /* rows of another part of the file decide */
+    if (item->unsure) { /* the decision depends on rows of another part of the file */
         pass = 1;
     } else if (either) {
         local_note_repeated(rq, p, "startDate", item->sent_start.ms, starts->at[0], starts->at[1]);

@@ -159,7 +159,7 @@ $$;
 
 CREATE TABLE reading_refused (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    organisation bigint NOT NULL, -- the device's when it was refused; 0: none
+    organisation bigint NOT NULL, -- of the device when the reading was refused; 0: none
     device       bigint NOT NULL,
     type         "char",          -- as in reading; this and the next three columns are null if not known
     start_at     timestamptz,
@@ -221,7 +221,7 @@ END
 $$;
 
 -- Deletes the readings of a device. A request that stores readings changes both rows of reading_device first: so either
--- its readings are stored before and deleted here, or it finds no device.
+-- its readings are stored first and deleted here, or the request finds no device.
 CREATE FUNCTION reading_forget(device bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO reading_device AS d (device, type, latest_start, latest_end, latest_wh, latest_at,

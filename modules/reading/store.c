@@ -53,8 +53,8 @@ static const struct bb_keyed touch = {
 /*
  * $1 device, $2 type, $3 to $5 starts, ends and Wh, $6 now, $7 and $8 starts and ends of the spans
  * that the readings cover. bench/sql/reading.sql has both statements. reading_overlapping() is
- * called only if a device may have overlaps: to call it for each of many devices would take longer
- * than to store the rows.
+ * called only if a device may have overlaps: calling the function for each of many devices would
+ * take longer than storing the rows.
  */
 enum { STORE_VALUES = 8 };
 #define STORE(keys, ordinal)                                                                       \

@@ -78,7 +78,7 @@ struct call {
     struct bb_completion *completion;
     atomic_uint holders;
     atomic_bool left;      /* the caller does not wait any more */
-    bool handed, answered; /* to the worker; the caller saw the completion */
+    bool handed, answered; /* handed to the worker; the caller saw the completion */
     int64_t account;       /* the account that holds the slot */
     /* counted against upstream.memory: body and maximum response; at last only the response */
     size_t bytes_held;

@@ -107,8 +107,8 @@ void webhook_sweep(struct bb_request *rq)
  *
  * Creates the partitions of the coming week, drops those older than webhook.retention_days, and
  * thins those older than webhook.delivered_retention_days. Each is a separate statement, which
- * waits at most 2 s for its locks; if it fails, the job retries it an hour later. If partitions
- * cannot be created for a week, rows go to the default partition until a later run moves them.
+ * waits at most 2 s for its locks. If a statement fails, the job retries it an hour later. Without
+ * new partitions for a week, rows go to the default partition until a later run moves them.
  */
 
 #define AHEAD_DAYS 7

@@ -26,7 +26,7 @@ struct listen {
     struct http_client *client;
     struct sign_key *key;
     const char *target, *token;
-    const char *consumer, *escaped; /* for JSON, and for a query */
+    const char *consumer, *escaped; /* the name in JSON, and escaped for a query */
     const char *webhook;            /* its URL in the API of the server */
     bool failed;
 };

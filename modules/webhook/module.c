@@ -420,7 +420,7 @@ static const struct bb_field test_reply[] = {
 };
 
 #define BASE "/api/chat/webhooks"
-/* Longer than the maximum of webhook.timeout, and long enough to resend all abandoned ones. */
+/* Longer than the maximum of webhook.timeout; also for the route that resends abandoned ones. */
 #define LONG_MS 60000
 
 static const int poll_errors[] = {409, 410, 0};

@@ -29,8 +29,8 @@ CREATE INDEX webhook_hook_organisations ON webhook_hook USING gin (organisations
     WITH (fastupdate = off);
 CREATE INDEX webhook_hook_email ON webhook_hook (email);
 
--- Processes that send. An id is never used again, so it is both lease and epoch: a process that takes deliveries over
--- writes its own id into them, and a late completion finds no row. Step 2 changes this.
+-- Processes that send. An id is never used again, so it is both lease and epoch: a process that takes over deliveries
+-- writes its own id into their rows. A late completion of the previous process then finds no row. Step 2 changes this.
 CREATE TABLE webhook_host (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     machine      text NOT NULL, -- boot and process namespace, in which `process` can be looked up
@@ -435,7 +435,7 @@ ALTER TABLE webhook_hook ADD COLUMN retry_policy jsonb;
 
 -- step 5: filters
 
--- filter: the condition as JSON; filter_path: the same as a predicate, which webhook_payload() is matched with.
+-- filter: the condition as JSON; filter_path: the same condition as a jsonpath predicate on webhook_payload().
 ALTER TABLE webhook_hook ADD COLUMN filter text, ADD COLUMN filter_path jsonpath;
 
 -- Returns the payload of an event; null if jsonb cannot hold it, because a text in it has a NUL.
@@ -518,7 +518,7 @@ CREATE INDEX webhook_hook_certificate ON webhook_hook (certificate_until)
 
 ALTER TABLE webhook_hook ADD COLUMN ordering text; -- 'key'; null: none
 
--- sequence: the place of a delivery in the order of its webhook and key; null: it has no order.
+-- sequence: the place of a delivery in the order of its webhook and key; null: the delivery has no order.
 ALTER TABLE webhook_delivery ADD COLUMN sequence bigint;
 
 -- Deliveries with an order have a row in webhook_waiting from the beginning. Only the first one of a key may be sent.
@@ -744,7 +744,7 @@ END
 $$;
 
 -- Returns whether webhook_partition_thin() has removed the delivered deliveries of a day. The comment of the partition
--- records it, so a delivery that is resent and delivered afterwards is kept as long as the rest of its day.
+-- records this, so a delivery that is resent and delivered afterwards is kept as long as the rest of its day.
 CREATE FUNCTION webhook_day_is_thin(day date) RETURNS boolean
     LANGUAGE sql STABLE AS $$
     SELECT obj_description(to_regclass('webhook_delivery' || to_char(day, '_YYYYMMDD')), 'pg_class')
@@ -791,8 +791,8 @@ $$;
 
 -- Thins the partitions of a day: keeps only the deliveries that were not delivered, and the events of polled webhooks.
 -- The function copies these rows, truncates the partitions, and inserts the rows again, so it leaves nothing to vacuum.
--- Its locks block only statements that use the day, among them those with a plan for all days. So that they wait for
--- at most about a second, a day with more than 50,000 rows or 64 MiB to keep stays as it is. It checks the same as
+-- Its locks block only statements that use the day, among them those with a plan for all days. To limit this wait to
+-- about a second, it changes nothing if more than 50,000 rows or 64 MiB are to be kept. It checks the same as
 -- webhook_partition_drop_day(), and also that no running replay needs the day. lock_timeout is shorter than
 -- deadlock_timeout, so that a deadlock ends this function and no other transaction.
 CREATE FUNCTION webhook_partition_thin(day date) RETURNS boolean

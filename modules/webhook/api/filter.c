@@ -50,7 +50,7 @@ static struct place filter_item(const struct filter *filter, struct place place,
     return (struct place){bb_format(filter->rq, "%s[%zu]", place.name, i), path, place.depth + 1};
 }
 
-/* Returns two parts of the predicate with a text between them. */
+/* Returns two parts of the predicate, joined by the text `between`. */
 static const char *filter_join(const struct filter *filter, const char *first, const char *between,
                                const char *second)
 {

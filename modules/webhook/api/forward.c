@@ -1,8 +1,8 @@
 /*
- * Webhooks with a destination: the service "event log" reads the events of such a webhook of kind
- * "poll" like a client, and passes them to the service "destination:NAME" of another module. The
- * consumer with the name of the destination has the offset. Only events up to the cursor of the
- * shard are read, because no further event can appear below the cursor.
+ * Webhooks of kind "poll" with a destination: the service "event log" reads their events like a
+ * client, and passes them to the service "destination:NAME" of another module. The consumer with
+ * the name of the destination has the offset. Only events up to the cursor of the shard are read,
+ * because no further event can appear below the cursor.
  */
 #include <string.h>
 

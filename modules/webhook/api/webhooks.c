@@ -182,7 +182,7 @@ void webhook_take_events(struct bb_request *rq, json_t *value, json_t *columns)
             bb_push(rq, list, json_string(name));
 }
 
-/* Adds the given secret to `columns`, or a generated one. Returns it. */
+/* Adds the given or a generated secret to `columns`, and returns the secret. */
 static const char *webhook_take_secret(struct bb_request *rq, json_t *columns)
 {
     const char *given = bb_text(rq, "secret");

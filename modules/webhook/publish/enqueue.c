@@ -41,9 +41,9 @@ enum {
 #define FILTERED WEBHOOK_FILTERED("(SELECT webhook_payload($5::text))")
 
 /*
- * Joins `o`, the place in the order of its key, to a webhook h with `ordering`; for others o.id is
- * null, and the delivery gets an id from the sequence. webhook_order() is STRICT: it does nothing
- * if an argument is null. PostgreSQL might check a separate condition only after the call.
+ * Joins `o`, the place in the order of the key, to a webhook h with `ordering`. For other webhooks
+ * o.id is null, and the delivery gets an id from the sequence. webhook_order() is STRICT: it does
+ * nothing if an argument is null. PostgreSQL might check a separate condition only after the call.
  */
 #define ORDERED(key)                                                                               \
     " LEFT JOIN LATERAL webhook_order(CASE WHEN h.ordering IS NOT NULL THEN h.id END, " key ") o"  \

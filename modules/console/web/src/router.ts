@@ -103,7 +103,7 @@ export const visit = (address: string) => { location.hash = address }
 function flush () {
   try {
     router.flush()
-  } catch { /* Safari limits the changes per second; the next one includes this one */ }
+  } catch { /* Safari limits the changes per second; the next change includes this one */ }
 }
 
 /* Goes to the view of something that the user has just made: no guard asks. */

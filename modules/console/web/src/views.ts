@@ -90,8 +90,8 @@ export function retry ({ name }: Place) {
 }
 
 /*
- * Loads the files of all views early, so that no view fails later because the host is down or has newer files. They
- * come one after the other, so that the page responds meanwhile.
+ * Loads the files of all views early, so that no view fails later because the host is down or has newer files. The
+ * files are loaded one after the other, so that the page responds meanwhile.
  */
 export function useAhead (me: Own | null) {
   useEffect(() => {

@@ -72,7 +72,7 @@ function Password () {
   )
 }
 
-/* The browser and the system in a User-Agent, or all of it if they are not known. */
+/* Returns the browser and the system of a User-Agent, or the whole text if they are unknown. */
 function browserOf (agent: string): string {
   const browser = ['Edg', 'OPR', 'Firefox', 'Chrome', 'Safari'].find((name) => agent.includes(`${name}/`))
   const system = ['Android', 'iPhone', 'iPad', 'Windows', 'Mac OS X', 'Linux'].find((name) => agent.includes(name))
@@ -133,7 +133,7 @@ function Shown () {
   const accounts = preferences.notify ?? []
   const notify = async (wanted: boolean) => {
     if (!wanted) return change({ notify: accounts.filter((one) => one !== id) })
-    const tried = createNotification('') // a browser without permission does not show it
+    const tried = createNotification('') // without permission, the browser does not show this notification
     tried?.close()
     if (!tried) toast(t('own.notifyUnsupported'))
     else if (await Notification.requestPermission() !== 'granted') toast(t('own.notifyRefused'))

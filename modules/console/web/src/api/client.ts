@@ -156,7 +156,7 @@ const NONE = [204, 401, 403] // no cookie, one that has ended, or one of an acco
 
 /*
  * Gets another access token. Returns false if the browser has no valid cookie, or the cookie of another account,
- * because somebody else has logged in in another tab. Throws if it is not known: the host is overloaded, for example.
+ * because somebody else has logged in in another tab. Throws if this is unknown, for example in an overload.
  */
 export function renew (): Promise<boolean> {
   renewing ??= ask('/api/auth/refresh', { method: 'POST' }).then(async (answer) => {
@@ -180,7 +180,7 @@ export async function logOut () {
   }
 }
 
-export const PASSWORD = '/api/user/password' // its 401 may be about the current password
+export const PASSWORD = '/api/user/password' // a 401 of this path may mean a wrong current password
 
 export async function send (method: string, path: string, body?: unknown, more: Record<string, string> = {}, again = true): Promise<Response> {
   const form = body instanceof FormData

@@ -60,7 +60,7 @@ function GroupField ({ value, pick }: { value: string, pick: (id: string) => voi
   )
 }
 
-/* The owner of a group needs the number of the organization to share the group with it. */
+/* To share a group, its owner needs the number of the other organization. */
 function NothingShared () {
   const { organizations } = useMe()
   return (

@@ -26,7 +26,7 @@ export const tone = (status: string) =>
 export const useLog = (filter: Filter, limit: number, wanted = true) =>
   usePages<Certificate>('certificates', `/api/certificate-log${query({ limit, ...filter })}`, wanted)
 
-/* Groups entries by certificate. Entries that have none yet have the number of their group instead. */
+/* Groups entries by certificate. Until then, an entry has the number of its group. */
 function byCertificate (all: Certificate[]): Certificate[][] {
   const found = new Map<string, Certificate[]>()
 
@@ -121,7 +121,7 @@ function Rows ({ entries, group, ofOne, parts, cut }: {
 }
 
 /*
- * `ofOne`: all entries are of one device, so its name is not repeated. `ofDevice`: entries of other devices are omitted.
+ * `ofOne`: all entries are of one device, so its name is not repeated. `ofDevice`: other devices are omitted.
  * `filtered`: a filter may hide further entries.
  */
 export function Entries ({ list, all, ofOne = false, ofDevice = ofOne, filtered }: ReturnType<typeof useLog> & {

@@ -51,8 +51,8 @@ function actionsOf (): Action<Device>[] {
 }
 
 /*
- * When the last reading of each device ends, by its id: one request for each page of the list. `failed`: a request that
- * failed.
+ * Returns when the last reading of each device ends, by the id of the device. Sends one request for each page of the
+ * list. `failed`: a request that failed.
  */
 function useLatest (pages: Page<Device[]>[]) {
   const reads = useQueries({

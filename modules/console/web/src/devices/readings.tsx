@@ -1,7 +1,7 @@
 /*
- * The energy of a device as a chart, and its readings: the stored ones, the refused ones with the reason, and
- * the voided ones. Their times are in the viewer's zone or in the device's. The address has what is shown, and its
- * last day.
+ * The energy of a device as a chart, and its readings: the stored ones, the refused ones with the reason, and the
+ * voided ones. Their times are in the viewer's zone or in the device's. The address has the choice of the view and the
+ * last day that is shown.
  */
 import { useQuery } from '@tanstack/react-query'
 import { ChevronLeft, ChevronRight, Download, Plus } from 'lucide-react'

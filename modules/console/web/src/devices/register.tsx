@@ -28,7 +28,7 @@ const fields: { name: keyof Device, text: Key, type?: string, list?: List }[] = 
 
 const writtenOf = (device: Device | undefined, name: keyof Device) => String(device?.[name] ?? '')
 
-/* Somebody else has changed the same fields since the form was opened; it shows their new values and asks. */
+/* Somebody else has changed the same fields since the form was opened. The form then shows the new values and asks. */
 class Conflict extends Error {
   constructor (readonly now: Device, readonly names: string[]) { super('') }
 }
@@ -73,7 +73,7 @@ export function Register ({ device, close, done }: {
     leave: done,
     failed: (error) => {
       if (error instanceof Conflict) know(error.now)
-      void client.invalidateQueries({ queryKey: ['devices', 'one'] }) // it may have been changed or deleted meanwhile
+      void client.invalidateQueries({ queryKey: ['devices', 'one'] }) // somebody may have changed or deleted the device
     }
   })
   const conflict = form.save.error instanceof Conflict ? form.save.error : null

@@ -1,4 +1,4 @@
-/* The spans of a chart of energy in a time zone: which time it shows, and the bar of each span in it. */
+/* A chart of energy in a time zone: which time the chart shows, and the bar of each span of this time. */
 import type { Total } from '../api/types'
 import { beginOf, dayFrom, dayOf, way } from '../ui/format'
 import type { Bar } from '../ui/chart'

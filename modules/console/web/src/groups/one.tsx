@@ -73,7 +73,7 @@ function Members ({ group }: { group: Group }) {
 }
 
 /*
- * An owner sees the number that it has typed, not the name of another organization: the service has no name for it,
+ * An owner sees the number that was typed, not the name of another organization: the service does not return the name,
  * because otherwise anybody could learn who uses the service by sharing a group with one number after the other.
  * Admins, and accounts that act for both organizations, have the name anyway. The Buyer reads its number on its page
  * and passes it on, so both know which organization it means.

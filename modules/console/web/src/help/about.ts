@@ -5,7 +5,7 @@ import { get } from '../api/client'
 
 export interface About { contact: string, help: string, version: string }
 
-/* Only pages are opened in another tab: for a mail, it would stay empty. */
+/* Only pages are opened in another tab: for a mail, the tab would stay empty. */
 export const linkTo = (href: string) =>
   ({ href, ...(/^https?:/i.test(href) && { target: '_blank', rel: 'noreferrer' }) })
 

@@ -1,6 +1,6 @@
 /*
- * Keyboard shortcuts. Those of one character work while no field has the focus and no dialog is open, and can be
- * switched off (WCAG 2.1.4).
+ * Keyboard shortcuts. Shortcuts of one character work while no field has the focus and no dialog is open. The user can
+ * switch them off (WCAG 2.1.4).
  */
 import { useEffect, useRef } from 'react'
 

@@ -85,7 +85,7 @@ async function doubtfulOf (organizationId: number | undefined) {
   }
 }
 
-/* All queries of the page. Only those whose view the role has are sent. */
+/* All queries of the page. Only the queries of views that the role has are sent. */
 function useFigures () {
   const me = useMe()
   const { chosen: organizationId } = useOrganizations()

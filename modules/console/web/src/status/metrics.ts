@@ -81,7 +81,7 @@ function withSample (hosts: HostSamples[], sample: Sample): HostSamples[] {
 /* ---- the hosts as this tab has seen them ---- */
 
 let hosts: HostSamples[] = []
-let account = '' // of the Admin who sees them
+let account = '' // of the Admin who sees the hosts
 let polling = 0
 let shown = false
 const listeners = new Set<() => void>()
@@ -124,7 +124,7 @@ export function useHosts () {
 
   useEffect(begin, [])
   useEffect(() => {
-    const isNew = hosts.every(({ last }) => last.at < metrics.dataUpdatedAt) // not from before this visit
+    const isNew = hosts.every(({ last }) => last.at < metrics.dataUpdatedAt) // no sample is newer than the response
     if (metrics.data && isNew) put(withSample(hosts, { at: metrics.dataUpdatedAt, ...metrics.data }))
     setError(null)
   }, [metrics.data, metrics.dataUpdatedAt])

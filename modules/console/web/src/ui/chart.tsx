@@ -1,7 +1,7 @@
 /*
- * Charts of uPlot: bars, with a line at the `limit` of each that has one, and the history of a number. The value
- * under the pointer is shown as text; a slider reads the bars by keyboard or screen reader. Limits far above the bars
- * have their own scale on the right.
+ * Charts of uPlot: bars, with a line at the `limit` of each bar that has a limit, and the history of a number. The
+ * value under the pointer is shown as text; a slider reads the bars by keyboard or screen reader. Limits far above the
+ * bars have their own scale on the right.
  */
 import { useEffect, useMemo, useRef, useState } from 'react'
 import uPlot from 'uplot'
@@ -14,7 +14,7 @@ export interface Bar { label: string, short?: string, value: number, limit?: num
 
 const BARS_PX = 208
 const LINE_PX = 48
-const FLAT = 3 // a limit that is more than three times as high as the bars would make them flat
+const FLAT = 3 // limits more than three times as high as the bars would make the bars flat
 const CHARACTER_PX = 7
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
 const FONT = '12.8px system-ui, sans-serif'
@@ -152,7 +152,7 @@ export function Bars ({ title, note, bars, show }: {
 }
 
 /*
- * A number over the last hour or less: its current value, or the one under the pointer with its time, and a line of its
+ * A number over the last hour or less: the current value, or the value and time under the pointer, and a line of the
  * history.
  */
 export function Spark ({ title, times, values, show }: {

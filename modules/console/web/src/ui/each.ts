@@ -17,7 +17,7 @@ const hasStatus = (error: unknown, ...statuses: number[]): error is ApiError =>
 
 /*
  * Returns a map with the error of each failed item, and null for each item that succeeded. Items that were not tried
- * are not in it. `report` is called after each change of the progress; if it returns false, the work ends.
+ * are not in the map. `report` is called after each change of the progress; if it returns false, the work ends.
  */
 export async function forEachItem<Item> (
   items: Item[], run: (item: Item) => Promise<unknown>, report: (progress: Progress) => boolean

@@ -22,8 +22,8 @@ export const problemsIn = (error: unknown): Problem[] => error instanceof ApiErr
 
 /*
  * `values`: the initial ones, in the order of the fields. `send` sends the values, and `done` gets the answer. Then
- * `leave` gets it too, unless the user has left the form meanwhile.
- * `problemsOf` returns the problems of an error under the form's own names of the fields.
+ * `leave` gets the answer, too, unless the user has left the form meanwhile. `problemsOf` returns the problems of an
+ * error under the form's own names of the fields.
  */
 export function useSentForm<Values extends FieldValues, Answer> (values: Values, {
   send,
@@ -92,7 +92,7 @@ export function FormDialog ({ title, of, close, action = t('do.save'), kind = 'm
   )
 }
 
-/* A field of the form `of`. `problem` replaces the one that the form has for it. */
+/* A field of the form `of`. `problem` replaces the form's problem of the field. */
 interface Bound<Values extends FieldValues> {
   of: { control: Control<Values> }, name: Path<Values>, label: string, problem?: string
   rules?: UseControllerProps<Values>['rules']

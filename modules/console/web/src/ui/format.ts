@@ -74,9 +74,9 @@ const written = (withTime: boolean) =>
   new Intl.DateTimeFormat(way(), { dateStyle: 'medium', timeStyle: withTime ? 'short' : undefined, timeZone: 'UTC' })
 
 /*
- * The value of a field for a date, or a date and a time, in the language of the page; undefined if the field shows it in
- * that language itself. Browsers show such a field in their own language, and ignore the language of the page. The fields
- * are the browser's all the same, because these have a calendar, can be typed into, and work on phones.
+ * The value of a field for a date, or a date and a time, in the language of the page; undefined if the field shows it
+ * in that language itself. Browsers show such a field in their own language, and ignore the language of the page.
+ * Nevertheless the console uses these fields, because they have a calendar, can be typed into, and work on phones.
  */
 export function asWritten (value: string): string | undefined {
   const at = Date.parse(value.length > 10 ? `${value}Z` : value)

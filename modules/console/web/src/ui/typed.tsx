@@ -7,9 +7,9 @@ const PAUSE_MS = 250
 
 /*
  * The field keeps its text itself, so a key redraws only the field, even if the list that the text filters is long.
- * `change` gets the text when the user pauses, presses Enter, follows a link or clicks a button, but not after Back. Leaving the
- * field does not change the list, because the rows would move while a button of one of them is pressed. A date
- * that is typed in part reads as '', so the field is written only if its value differs.
+ * `change` gets the text when the user pauses, presses Enter, follows a link or clicks a button, but not after Back.
+ * Leaving the field does not change the list, because the rows would move while a button of one of them is pressed. The
+ * value of an incomplete date is '', so the field is written only if its value differs.
  */
 export function Typed ({ value, change, ...rest }: InputHTMLAttributes<HTMLInputElement> & {
   value: string, change: (text: string) => void

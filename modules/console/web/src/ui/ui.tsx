@@ -415,8 +415,8 @@ function useDrawn (count: number): number {
 /*
  * The rows of a long table that are near the window, and for each the height of the rows left out before it. The row
  * that had the focus last stays on the page wherever it is, because it may have an open dialog or a changed field. The
- * columns keep the widths that they have first, so that these do not depend on which rows are on the page; cards, which
- * a narrow view shows, have no columns.
+ * columns keep the widths that they have first, so that the widths do not depend on which rows are on the page. Cards,
+ * which a narrow view shows, have no columns.
  */
 function useRows (all: ReactElement[], table: RefObject<HTMLTableElement | null>) {
   const long = all.length > LONG
@@ -447,7 +447,7 @@ function useRows (all: ReactElement[], table: RefObject<HTMLTableElement | null>
           : [...box.rows[0]!.cells].map((cell) => `${cell.offsetWidth / width * 100}%`)
       }))
     }
-    const watch = new ResizeObserver(look) // it looks at once, too
+    const watch = new ResizeObserver(look) // the observer also calls this at once
 
     watch.observe(content)
     return () => watch.disconnect()

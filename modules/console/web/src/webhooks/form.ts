@@ -30,7 +30,7 @@ export interface Form {
   secret: string
 }
 
-/* The members of each kind of authentication. The form begins with all of them, as a field without text has ''. */
+/* The members of each kind of authentication. The form begins with all of them: a field without text has ''. */
 export const MEMBERS = {
   basic: ['username', 'password'],
   bearer: ['token'],
@@ -166,7 +166,7 @@ export function bodyOf (form: Form, hook?: Webhook): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(differs))
 }
 
-/* The field at which a problem with a member is shown, if it has another name. */
+/* The field that shows the problem of a member, if the field has another name. */
 const FIELDS: Record<string, keyof Form> = {
   retryPolicy: 'delays', disablePolicy: 'after', rateLimit: 'limit', ordering: 'ordered'
 }

@@ -1,6 +1,6 @@
 /*
- * The outcomes of the last 24 hours as stacked bars. Each bar with deliveries is a link to them; the line below
- * names the values of the bar under the pointer or the focus.
+ * The outcomes of the last 24 hours as stacked bars. Each bar with deliveries is a link to these deliveries. The line
+ * below names the values of the bar under the pointer or the focus.
  */
 import { useState } from 'react'
 
