@@ -219,7 +219,9 @@ static inline int bb_reply_fields(struct bb_request *rq, const struct bb_rows *r
 static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char *channel,
                             const char *payload)
 {
-    static const struct bb_sql notify = {"SELECT pg_notify($1::text, $2::text)", 0};
+    /* not on a connection for reads: while commits wait for a standby, a NOTIFY waits for them */
+    static const struct bb_sql notify = {"SELECT pg_notify($1::text, $2::text)",
+                                         BB_SQL_WRITE | BB_SQL_LONG};
     const struct bb_value values[] = {bb_t(channel), bb_t(payload)};
 
     if (!tx)

@@ -235,14 +235,11 @@ int chat_attachment(struct bb_request *rq)
  * ---- POST /api/chat/conversations/:id/typing ----
  *
  * The payload of the notification is the topics, each on a line, an empty line, and the event
- * without an id, so that the hosts need not read the conversation. While commits wait for a
- * standby, a NOTIFY waits for them, so it must not use a connection for reads.
+ * without an id, so that the hosts need not read the conversation.
  */
 
 int chat_typing(struct bb_request *rq)
 {
-    static const struct bb_sql notify = {"SELECT pg_notify('" CHAT_TYPING_CHANNEL "', $1::text)",
-                                         BB_SQL_WRITE | BB_SQL_LONG};
     const struct chat_facts *facts = post_find(rq, "username", true);
     const char *username = bb_text(rq, "username"), *text = CHAT_TOPIC_ALL "\n";
     const char *emails[] = {facts->withheld1 ? username : facts->participant1,
@@ -259,7 +256,7 @@ int chat_typing(struct bb_request *rq)
         rq, json_pack("{s:I, s:s}", "conversationId", (json_int_t)facts->id, "username", username));
 
     text = bb_format(rq, "%s\nevent: typing\ndata: %s\n\n", text, bb_json(rq, data, NULL));
-    return bb_query(rq, &notify, BB_ARGS(bb_t(text))) ? bb_reply(rq, 204, NULL) : bb_failed(rq);
+    return bb_notify(rq, NULL, CHAT_TYPING_CHANNEL, text) ? bb_failed(rq) : bb_reply(rq, 204, NULL);
 }
 
 /*

@@ -289,6 +289,11 @@ static int open_poke(struct bb_host *host, void **state)
     return bb_setting_int(host, "closed") ? bb_open_fail_text(host, TEXT) : 0;
 }
 
+static int notify(struct bb_request *rq)
+{
+    return bb_notify(rq, NULL, "poke", "") ? bb_failed(rq) : bb_reply(rq, 200, NULL);
+}
+
 static const struct bb_field settings[] = {
     {.name = "closed", .type = BB_BOOL, .fallback = "false", .help = "It does not open."},
     {.name = "work", .type = BB_BOOL, .fallback = "false", .help = "The job's statement fails."},
@@ -313,6 +318,7 @@ static const struct bb_route routes[] = {
     ROUTE("GET", "rows/:name", list_rows, .segments = BB_TABLE(name)),
     ROUTE("GET", "text/:name", reply_text, .segments = BB_TABLE(name)),
     ROUTE("POST", "abandon", abandon, .flags = 0),
+    ROUTE("GET", "notify", notify),
     ROUTE("POST", "raise", raise_event, .flags = 0),
 };
 

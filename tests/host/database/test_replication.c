@@ -116,6 +116,7 @@ static void expect_only_reads(const char *reason)
     WAIT_UNTIL(is_ready(reason), PATIENCE_MS);
     ck_assert(!writes());
     ck_status(http(host, "GET", "/api/poke/query/write-long", NULL, NULL), 503);
+    ck_status(http(host, "GET", "/api/poke/notify", NULL, NULL), 503);
     sql_is(db, 0,
            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%%(''long'')%%'"
            " AND pid <> pg_backend_pid()");
