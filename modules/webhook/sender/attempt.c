@@ -312,13 +312,7 @@ void attempts_free(struct sender *sender)
 /* Handles an attempt that could not start: the delivery waits, or is abandoned if it is too old. */
 static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 {
-    bool ours = delivery->test || sender->mine & sender_shard(delivery->webhook);
-
     queue_finished(&sender->queue, &delivery->item, false, sender->now_ms);
-    if (delivery->lease_lost || !ours) {
-        delivery_unsettled(sender, delivery);
-        return;
-    }
     if (!delivery_is_old(sender, delivery)) {
         delivery_rest(sender, delivery, PUT_OFF_MS);
         return;
@@ -326,10 +320,26 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
     delivery->at_wall_ms = bb_wall_ms(sender->host);
     delivery->took_ms = delivery->status = 0;
     delivery->kind = "it waited too long";
-    delivery->details = json_pack("[s, n, n]", "abandoned without an attempt: it waited too long");
+    delivery->details = json_pack("[s, n, n]", "abandoned: it waited too long");
     delivery->verdict = RETRY_ABANDON;
     delivery->notes = false;
     record_add(sender, delivery);
+}
+
+/*
+ * Handles an attempt that this host did not send, or cut off. It does not count, neither for the
+ * delivery nor for the pace of its webhook.
+ */
+static void attempt_take_back(struct sender *sender, struct delivery *delivery)
+{
+    enum subscription_state state = delivery->subscription->state;
+    bool ours = delivery->test || sender->mine & sender_shard(delivery->webhook);
+
+    delivery->tries--;
+    queue_put_back(&sender->queue, &delivery->item);
+    if (delivery->lease_lost || !ours || state == SUBSCRIPTION_GONE ||
+        (state == SUBSCRIPTION_OFF && !delivery->test))
+        delivery_unsettled(sender, delivery);
 }
 
 /*
@@ -568,8 +578,7 @@ static void attempt_done(struct http_request *http)
 
     sender->now_ms = bb_now_ms(sender->host);
     if ((attempt->unsent || unknown) && !sender->ended_attempts) {
-        delivery->tries--;
-        attempt_put_off(sender, delivery);
+        attempt_take_back(sender, delivery);
     } else if (!sender->ended_attempts) {
         attempt_judge(sender, delivery, http);
         if (http->outcome == HTTP_ANSWERED && http->status == 401 && attempt->bearer.data)

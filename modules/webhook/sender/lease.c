@@ -147,6 +147,8 @@ static void lease_lost(struct sender *sender, bool promoted)
     bb_host_log(sender->host, BB_WARN, "this host lost its lease: %s",
                 promoted ? "the database is on another timeline"
                          : "other hosts took over its shards");
+    if (!promoted) /* the other hosts may send now, so attempts in flight end */
+        sender->lease_until = 0;
     sender->me = 0;
     sender->to_give = 0;
     sender->look = LOOK_NONE;
@@ -399,6 +401,10 @@ static void lease_leave_work(struct bb_request *rq, struct db_task *db_task)
 
 void lease_end(struct sender *sender)
 {
+    if (queue_flying(&sender->queue)) { /* their connections are reset before others may send */
+        sender->lease_until = 0;
+        http_client_end(sender->client);
+    }
     sender->leave.me = sender->me;
     if (sender->me)
         db_task_send(sender, &sender->leave.db_task, lease_leave_work, NULL);
