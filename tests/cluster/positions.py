@@ -154,7 +154,7 @@ class Refresher(Keeper):
     def turn(self):
         try:
             self.api.call("POST", "/api/auth/refresh", None, 0.05, Cookie=self.cookie)
-        except Failed:  # its response is lost, usually because it takes longer
+        except Failed:  # the response is lost, because it usually takes longer than 0.05 s
             pass
         self.ask("POST", "/api/auth/refresh", Cookie=self.cookie)
         self.keep()

@@ -99,7 +99,7 @@ void group_limit(const struct group *group, long amount)
     ck_assert_msg(file != NULL, "%s has no %s", group->path, name);
     fprintf(file, "%s",
             none ? is_memory(group) && group->first ? "-1" : "max" : text("%ld", amount));
-    ck_assert_msg(!fclose(file), "%s of %s cannot be %ld", name, group->path, amount);
+    ck_assert_msg(!fclose(file), "%s of %s cannot be set to %ld", name, group->path, amount);
 }
 
 long group_used(const struct group *group)

@@ -111,7 +111,7 @@ static void refuse_uploads(struct works *works)
         ck_assert_int_eq(bulk_number(answer, "check", "passed"), GOOD);
         ck_assert_int_eq(bulk_number(answer, "check", "failed"), BAD);
     }
-    fprintf(stderr, "%s: an upload has %d allocations; of as many uploads %d went well\n",
+    fprintf(stderr, "%s: an allocation failed in each of %d uploads, of which %d succeeded\n",
             works->kind->name, n - UNUSED_MOST, created);
     ck_assert_int_lt(n, DEEPEST);
     ck_assert_int_ge(created, UNUSED_MOST);

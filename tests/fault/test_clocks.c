@@ -72,7 +72,7 @@ static void expect_gap(const struct catcher *catcher, size_t index, int64_t want
 {
     int64_t gap = catcher->list[index].at_ms - catcher->list[index - 1].at_ms;
 
-    ck_assert_msg(gap >= wanted_ms / 2, "attempt %zu came %jd ms after the one before", index + 1,
+    ck_assert_msg(gap >= wanted_ms / 2, "attempt %zu came %jd ms after the previous one", index + 1,
                   (intmax_t)gap);
 }
 
@@ -221,7 +221,7 @@ static void move_monotonic(long seconds)
         file = fopen("/proc/self/timens_offsets", "we");
     ck_assert_msg(file != NULL, "this fault needs a time namespace, and root for it");
     fprintf(file, "monotonic %ld 0\nboottime %ld 0\n", seconds, seconds);
-    ck_assert_msg(!fclose(file), "no offset of %ld s", seconds);
+    ck_assert_msg(!fclose(file), "the clock cannot be moved by %ld s", seconds);
 }
 
 static void under_another_monotonic_clock(const char *name, long seconds)

@@ -83,7 +83,7 @@ static int fail_in_turn(const struct desk *desk, const char *name, atomic_long *
 
         ck_assert_msg(files <= before, "call %d: %d files, not %d", n, files, before);
     }
-    ck_abort_msg("%s: %d failures, and no end", name, CALLS_MAX);
+    ck_abort_msg("%s: still no success after %d failures", name, CALLS_MAX);
 }
 
 /* fsync() is called for each file, and for the directories that contain the files. */

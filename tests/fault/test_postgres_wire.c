@@ -44,7 +44,7 @@ TEST(a_commit_whose_response_is_cut_is_neither_lost_nor_repeated)
     struct ledger_report report = fault_over(scene);
 
     expect_only_503(scene);
-    ck_assert_msg(report.unsure > 0, "no COMMIT was hit");
+    ck_assert_msg(report.unsure > 0, "no response to a COMMIT was cut");
 }
 
 /* Slow and half-closed connections. */

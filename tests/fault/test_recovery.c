@@ -58,7 +58,7 @@ TEST_EACH(a_crash_is_reported_and_ends_the_process_by_its_signal, sizeof places 
         file_write(bench.order, order);
         crash_go(&bench, place->place);
     }
-    ck_assert_msg(crash_ended(host), "%s: it lives on", place->place);
+    ck_assert_msg(crash_ended(host), "%s: the host has not ended", place->place);
     ck_assert_msg(WIFSIGNALED(host->status) && WTERMSIG(host->status) == place->signal,
                   "%s: wait status %d", place->place, host->status);
     expect_report(host, place, 0);

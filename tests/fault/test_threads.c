@@ -19,7 +19,7 @@ TEST(a_failed_thread_creation_ends_the_start_or_is_tolerated)
 
     for (int n = 1; n <= THREADS_MAX; n++)
         borne += rack_start(host, &rack.numbers->threads, n);
-    fprintf(stderr, "fault_threads: of %ld failures %d were borne\n",
+    fprintf(stderr, "fault_threads: %ld failures, of which the host survived %d\n",
             atomic_load(&rack.numbers->failed), borne);
     ck_assert_int_gt(atomic_load(&rack.numbers->failed), 4);
     ck_assert(host_run(host));

@@ -102,7 +102,7 @@ TEST(a_failed_allocation_at_startup_is_reported_or_tolerated)
     atomic_store(&rack.numbers->spare_crypto, 1);
     for (int i = 0; i < STARTS; i++)
         borne += rack_start(host, &rack.numbers->allocations, 1 + (long)i * START_STEP);
-    fprintf(stderr, "torture_start: of %ld failures %d were borne\n",
+    fprintf(stderr, "torture_start: %ld failures, of which the host survived %d\n",
             atomic_load(&rack.numbers->failed), borne);
     ck_assert_int_gt(atomic_load(&rack.numbers->failed), STARTS / 4);
 }

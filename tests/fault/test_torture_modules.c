@@ -284,7 +284,7 @@ static void expect_next(struct works *works, const char *path, const char *token
         ck_assert_msg(answer->status == 200 || answer->status == 503 || answer->status == 0,
                       "%s: %ld %s", path, answer->status, answer->body);
         ck_assert_msg(answer->status != 200 || answer_header(answer, "Link"),
-                      "%s says at %d that there is no more", path, n);
+                      "%s has no link to the next page in run %d", path, n);
     }
     ck_assert_int_gt(whole, 0);
 }
@@ -329,7 +329,7 @@ TEST(a_webhook_secret_without_memory_is_not_omitted_from_signatures)
         const struct caught *caught = catcher_wait(catcher, (size_t)n + 1, CAUGHT_MS);
 
         ck_assert_msg(strchr(caught_header(caught, "webhook-signature"), ' '),
-                      "one signature after allocation %d failed", n);
+                      "only one signature after allocation %d failed", n);
     }
     fprintf(stderr, "torture_secret: %ld allocations failed\n",
             atomic_load(&works.rack.numbers->failed));

@@ -23,7 +23,7 @@ static char *plain_path(const char *name)
 {
     const char *root = getenv("BUSBAR_PLAIN");
 
-    ck_assert_msg(root != NULL, "BUSBAR_PLAIN does not say where busbar without sanitizers is");
+    ck_assert_msg(root != NULL, "BUSBAR_PLAIN (a build without sanitizers) is not set");
     return text("%s/%s", root, name);
 }
 

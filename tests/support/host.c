@@ -295,7 +295,7 @@ char *host_says_part(const struct host *host, int status, const char *part,
 {
     char *said = host_says_words(host, status, words, file, line);
 
-    ck_assert_msg(strstr(said, part) != NULL, "%s:%d: no \"%s\" in what busbar %s prints:\n%s",
+    ck_assert_msg(strstr(said, part) != NULL, "%s:%d: no \"%s\" in the output of busbar %s:\n%s",
                   file, line, part, *words, said);
     return said;
 }

@@ -49,7 +49,7 @@ void live_silence(struct sse *sse)
 {
     struct sse_event *event = sse_within(sse, QUIET_MS);
 
-    ck_assert_msg(!event, "an event that should not be: %s", event ? event->data : "");
+    ck_assert_msg(!event, "unexpected event: %s", event ? event->data : "");
     ck_assert(!sse->ended);
 }
 

@@ -360,7 +360,7 @@ void reference_keeps(const struct reference_answer *answer)
         return;
     problem = operation && !is_before(answer) ? operation_problem(operation, answer)
                                               : common_problem(answer);
-    ck_assert_msg(!problem, "%s %.200s is answered %ld, and %s: docs/reference.md\n%.2000s",
+    ck_assert_msg(!problem, "%s %.200s has status %ld, and %s: docs/reference.md\n%.2000s",
                   answer->method, answer->target, answer->status, problem, answer->headers);
 }
 
@@ -387,7 +387,7 @@ void reference_keeps_error(const struct reference_answer *answer)
     const char *problem =
         document && answer->status >= 400 && !is_state(answer) ? common_problem(answer) : NULL;
 
-    ck_assert_msg(!problem, "an answer is %ld, and %s: docs/reference.md\n%.2000s%.500s",
+    ck_assert_msg(!problem, "a response has status %ld, and %s: docs/reference.md\n%.2000s%.500s",
                   answer->status, problem, answer->headers, answer->body);
 }
 
@@ -427,11 +427,11 @@ static void check_schemas(void)
     const char *flaw = schema_flaw_inside(document, document), *name;
     json_t *schema;
 
-    ck_assert_msg(!flaw, "the reference has a schema that cannot be judged by: %s", flaw);
+    ck_assert_msg(!flaw, "a schema of the reference is not valid: %s", flaw);
     json_object_foreach (json_object_get(json_object_get(document, "components"), "schemas"), name,
                          schema) {
         flaw = schema_flaw(document, schema);
-        ck_assert_msg(!flaw, "the reference's schema %s cannot be judged by: %s", name, flaw);
+        ck_assert_msg(!flaw, "the reference's schema %s is not valid: %s", name, flaw);
     }
 }
 

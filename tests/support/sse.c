@@ -89,7 +89,7 @@ struct sse *sse_open_at(const struct host *host, const char *path, const char *t
     append(&sse->text, &sse->text_length, &sse->text_room, "", 0);
     int64_t until = now_ms() + 10000 * PATIENCE;
     while (!strstr(sse->raw, "\r\n\r\n"))
-        ck_assert_msg(receive(sse, until - now_ms()), "no headers but: %s", sse->raw);
+        ck_assert_msg(receive(sse, until - now_ms()), "no complete headers: %s", sse->raw);
     size_t head = (size_t)(strstr(sse->raw, "\r\n\r\n") - sse->raw) + 4;
     sse->headers = text("%.*s", (int)head, sse->raw);
     drop(sse->raw, &sse->raw_length, head);

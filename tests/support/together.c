@@ -61,5 +61,5 @@ void ask_together(struct together *held, const struct call *calls, struct answer
     ck_assert_int_eq(pthread_create(&thread, NULL, let_go, held), 0);
     parallel(held->host, calls, answers, count);
     pthread_join(thread, &waited);
-    ck_assert_msg(waited != NULL, "they did not wait together");
+    ck_assert_msg(waited != NULL, "the requests did not wait together");
 }

@@ -290,14 +290,14 @@ struct wire_answer *wire_exchange(const struct host *host, const char *sent, con
     wire_send(wire, sent, strlen(sent));
     for (const char *at = expected; *at && *at != 'e'; at += strcspn(at, " "), at += *at == ' ') {
         last = last ? wire_read(wire, EXCHANGE_MS) : wire_read_for(wire, sent, EXCHANGE_MS);
-        ck_assert_msg(last != NULL, "%s, and no other answer to %.400s", got, sent);
+        ck_assert_msg(last != NULL, "no response after \"%s\" for %.400s", got, sent);
         if (last->status >= 400)
             ck_wire_error(last, last->status);
         connection = wire_header(last, "Connection");
         got = text("%s%s%d%s", got, *got ? " " : "", last->status,
                    connection && !strcmp(connection, "close") ? " end" : "");
     }
-    ck_assert_msg(!strcmp(got, expected), "%s instead of %s to %.400s", got, expected, sent);
+    ck_assert_msg(!strcmp(got, expected), "%s instead of %s for %.400s", got, expected, sent);
     ck_assert_msg(!strstr(got, "end") || (wire_closes(wire, EXCHANGE_MS) && !wire->reset),
                   "the connection does not end after %.400s", sent);
     wire_close(wire, false);

@@ -84,7 +84,7 @@ TEST(logins_succeed_during_key_rotations)
     for (int i = 0; i < LOGGERS; i++)
         pthread_join(loggers[i].thread, NULL);
     for (int i = 0; i < LOGGERS; i++) {
-        ck_assert_msg(!loggers[i].bad, "a login answered %s", loggers[i].bad);
+        ck_assert_msg(!loggers[i].bad, "a login failed: %s", loggers[i].bad);
         ck_assert_int_gt(loggers[i].good, 0);
     }
 }

@@ -82,7 +82,7 @@ TEST(no_parallel_request_that_starts_after_a_logout_is_accepted)
         pthread_join(racers[i].thread, NULL);
     ck_assert(raced);
     for (int i = 0; i < RACERS; i++) {
-        ck_assert_msg(racers[i].late_good == 0, "%d requests passed after the logout",
+        ck_assert_msg(racers[i].late_good == 0, "%d requests succeeded after the logout",
                       racers[i].late_good);
         ck_assert_int_ge(racers[i].revoked, 3);
         ck_assert_int_eq(racers[i].other, 0);

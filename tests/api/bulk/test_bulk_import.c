@@ -257,7 +257,7 @@ static int end_of(struct screen *screen)
         ;
     ck_assert(process_wait(screen->pid, END_MS, &status));
     close(screen->fd);
-    ck_assert_msg(WIFEXITED(status), "it ended by a signal: %s", screen->seen);
+    ck_assert_msg(WIFEXITED(status), "the command was ended by a signal: %s", screen->seen);
     return WEXITSTATUS(status);
 }
 

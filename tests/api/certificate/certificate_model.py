@@ -68,7 +68,7 @@ class Group:
         return self.start + number * LENGTHS[self.frequency]
 
     def cycle_of(self, at):
-        """Returns the number of the cycle of a reading that ends then: start exclusive, end inclusive."""
+        """Returns the number of the cycle that contains the end of a reading; a cycle excludes its start."""
         if self.frequency in MONTHS:
             number = ((at.year - self.start.year) * 12 + at.month - self.start.month) // MONTHS[self.frequency]
             number += 1

@@ -312,8 +312,8 @@ TEST(a_backfill_needs_only_the_memory_of_one_chunk)
     ck_assert_int_eq(status, 0);
     ck_assert_int_eq(entries(), ABOVE);
     ck_assert_int_gt(first, 0);
-    ck_assert_msg(process_shadowed() || most - first < MEMORY_KB, "it grew from %jd to %jd KiB",
-                  (intmax_t)first, (intmax_t)most);
+    ck_assert_msg(process_shadowed() || most - first < MEMORY_KB,
+                  "the host grew from %jd to %jd KiB", (intmax_t)first, (intmax_t)most);
 }
 
 SUITE(certificate_history, .timeout_s = 300, .after_each = stage_disconnect)

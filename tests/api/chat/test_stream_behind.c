@@ -191,7 +191,7 @@ TEST(many_resuming_streams_of_one_account_do_not_delay_another)
     live_expect(single, "for the single");
     int before = served(many);
 
-    ck_assert_msg(before < MANY / 2, "%d of %d came before it", before, MANY);
+    ck_assert_msg(before < MANY / 2, "%d of %d streams came before this one", before, MANY);
     WAIT_UNTIL_MSG(served(many) == MANY, SERVED_MS, "%d of %d came", served(many), MANY);
     sse_close(single);
     stop();

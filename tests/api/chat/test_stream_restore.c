@@ -214,7 +214,7 @@ TEST(a_client_that_resumes_after_a_promotion_restarts_once)
         ;
     sse = live_listen(host, platform, sse->last_id);
     live_reset(sse);
-    ck_assert_msg(sse_ends(open, SOON_MS), "a stream goes on that counts lost transactions");
+    ck_assert_msg(sse_ends(open, SOON_MS), "a stream that counts lost transactions continues");
 
     /* the end of the checkpoint does not reset the stream again */
     sql_run(after, "CHECKPOINT");

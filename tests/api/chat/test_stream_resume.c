@@ -56,8 +56,8 @@ static void note(int *seen, const struct sse_event *event)
     int writer = 0, number = 0;
 
     ck_assert_int_eq(sscanf(sse_entry(event), "w%d@shop.example %d", &writer, &number), 2);
-    ck_assert_msg(seen[writer] == number, "writer %d: %d came where %d was due", writer, number,
-                  seen[writer]);
+    ck_assert_msg(seen[writer] == number, "writer %d: message %d came instead of %d", writer,
+                  number, seen[writer]);
     seen[writer]++;
 }
 
@@ -79,7 +79,7 @@ TEST(a_stream_cut_under_load_loses_and_repeats_no_event)
     while (total < 4 * EACH) {
         struct sse_event *event = sse_next(sse, SOON_MS);
 
-        ck_assert_msg(event, "after %d events none came", total);
+        ck_assert_msg(event, "no event after the first %d", total);
         note(seen, event);
         total++;
         if (total % 7 == 0) {
@@ -212,7 +212,7 @@ TEST(a_stream_resumes_within_one_of_two_large_transactions)
     while (newer_ones + older_ones < 2 * LARGE) {
         const struct sse_event *event = sse_next(sse, SOON_MS);
 
-        ck_assert_msg(event, "after %d and %d none came", newer_ones, older_ones);
+        ck_assert_msg(event, "no event after %d newer and %d older ones", newer_ones, older_ones);
         bool is_newer = !strncmp(sse_entry(event), "newer", 5);
 
         ck_assert_str_eq(sse_entry(event),

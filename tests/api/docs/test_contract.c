@@ -39,7 +39,7 @@ static void make_things(void)
 static void set_up(void)
 {
     tools = getenv("BUSBAR_TEST_CONTRACT");
-    ck_assert_msg(tools != NULL, "./test contract says where its programs are");
+    ck_assert_msg(tools != NULL, "BUSBAR_TEST_CONTRACT is not set: run ./test contract");
     stage_open(&(struct host_spec){
         .name = "contract",
         .modules = ALL_MODULES,

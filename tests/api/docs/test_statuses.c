@@ -127,7 +127,7 @@ static struct answer *request(const struct host *at, const struct operation *ope
 
 static void expect(const struct operation *operation, long got, long wanted)
 {
-    ck_assert_msg(got == wanted, "%s %s is answered %ld and not %ld", operation->method,
+    ck_assert_msg(got == wanted, "%s %s has status %ld instead of %ld", operation->method,
                   operation->path, got, wanted);
 }
 

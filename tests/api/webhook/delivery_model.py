@@ -134,7 +134,7 @@ class Postgres:
         wait_until("PostgreSQL", lambda: self.sql("SELECT 1", "postgres") == "1")
 
     def restart(self):
-        """Ends it as a crash does, or in an orderly way."""
+        """Restarts PostgreSQL after an immediate or a fast shutdown."""
         self.process.send_signal(signal.SIGQUIT if self.process.pid % 2 else signal.SIGINT)
         self.process.wait()
         self.start()
@@ -143,7 +143,7 @@ class Postgres:
         try:
             return self.run("psql", "-XAtqw", "-h", self.directory, "-U", "busbar", "-d", database, "-c", text).strip()
         except subprocess.CalledProcessError:
-            return None  # it is restarting
+            return None  # PostgreSQL is restarting
 
 
 class Host:
@@ -310,7 +310,7 @@ class Receiver(threading.Thread):
 
 
 def token_of(payload):
-    """What the client that posted an event calls it: its key and its place in the order of the key."""
+    """Returns the client's name of an event: its key, and its place in the order of the key."""
     if "message" in payload:
         return tuple(map(int, re.search(r"#(\d+)\.(\d+)#", payload["message"]["chatEntry"]).groups()))
     return int(payload["externalId"][5:]), int(time.mktime(time.strptime(payload["endDate"][:19], "%Y-%m-%dT%H:%M:%S"))
@@ -339,7 +339,7 @@ class Client:
         self.id = made["conversation"]["id"]
 
     def payload(self, token):
-        """Returns what the next request posts, and a payload like the one of its event."""
+        """Returns the body of the next request, and the name and payload of the event that it raises."""
         if self.is_device:
             times = [time.strftime("%Y-%m-%dT%H:%M:00.000Z", time.localtime(START + 60 * (token[1] + i))) for i in (-1, 0)]
             read = {"type": "Delta", "startDate": times[0], "endDate": times[1], "value": self.rng.randint(1, 100),
@@ -440,7 +440,7 @@ class Trial:
         host.start()
 
     def stop(self, host):
-        """Stops it for longer than its lease, or only for a moment."""
+        """Suspends the host for longer than its lease, or only for a moment."""
         host.process.send_signal(signal.SIGSTOP)
         time.sleep(self.rng.choice([1, 9, 11]))
         host.process.send_signal(signal.SIGCONT)

@@ -59,7 +59,7 @@ def compare(value, sign, bound):
 
 
 def contained(value, choice):
-    """$in; None if the types do not fit, which neither $in nor $nin matches."""
+    """Returns the result of $in. None: the types do not fit, so $nin does not match either."""
     if isinstance(choice, list):
         return any(same(value, item) for item in choice) if is_scalar(value) else None
     if isinstance(value, list):

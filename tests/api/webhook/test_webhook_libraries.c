@@ -14,7 +14,7 @@ static const char *tools;
 static void set_up(void)
 {
     tools = getenv("BUSBAR_TEST_CONTRACT");
-    ck_assert_msg(tools != NULL, "./test contract says where its programs are");
+    ck_assert_msg(tools != NULL, "BUSBAR_TEST_CONTRACT is not set: run ./test contract");
     deliver_open("hooklibraries", "");
 }
 

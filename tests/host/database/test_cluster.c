@@ -168,7 +168,7 @@ TEST(haproxy_keeps_hosts_whose_checks_are_late)
 
     for (int i = 0; i < SCENE_HOSTS; i++)
         ck_assert_int_eq(kill(scene->hosts[i]->pid, SIGCONT), 0);
-    ck_assert_msg(!down || after >= CHECK_MS, "a host was taken away after %ld ms", after);
+    ck_assert_msg(!down || after >= CHECK_MS, "HAProxy stopped using a host after %ld ms", after);
     scene_more(scene, 200);
     scene_stop(scene);
     scene_expect_ledger(scene);

@@ -184,7 +184,7 @@ TEST(a_request_waits_for_at_most_one_batch_of_another_account)
     expect_metric(READS("waiting"), CROWD + 1);
     int count = before(crowd, CROWD + PLUGS, other);
 
-    ck_assert_msg(count <= PLUGS + PLACES, "%d were served before", count);
+    ck_assert_msg(count <= PLUGS + PLACES, "%d requests were served before Bob's", count);
     for (int i = 0; i < CROWD + PLUGS; i++)
         expect_ok(crowd[i]);
     expect_ok(other);

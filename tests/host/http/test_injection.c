@@ -167,7 +167,7 @@ static void expect_plain_lines(void)
     char *log = file_text(host->log);
 
     for (const char *line = log; *line; line += strcspn(line, "\n") + 1) {
-        ck_assert_msg(!strncmp(line, "ts=20", 5), "a line that none of ours began: %.300s", line);
+        ck_assert_msg(!strncmp(line, "ts=20", 5), "not the beginning of a log line: %.300s", line);
         for (const char *c = line; *c != '\n' && *c; c++)
             ck_assert_msg(!control(c), "control character: %.300s", line);
     }

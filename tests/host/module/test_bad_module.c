@@ -88,7 +88,7 @@ TEST(a_module_that_breaks_the_api_is_logged_and_tolerated)
         ck_assert_msg(answer->status == ways[i].status, "%s: %ld %s", ways[i].how, answer->status,
                       answer->body);
         ck_assert_msg(sql_number(db, "SELECT count(*) FROM bad_row") - rows == ways[i].rows,
-                      "%s: other rows than %d", ways[i].how, (int)ways[i].rows);
+                      "%s: the number of new rows is not %d", ways[i].how, (int)ways[i].rows);
         ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
         if (ways[i].said)
             expect_named(ways[i].how, ways[i].said, before);

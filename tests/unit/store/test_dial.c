@@ -29,7 +29,7 @@ static void *plan_connect(const void *to, bool again, char problem[DIAL_PROBLEM]
     if (plan->waits[again])
         while (sem_wait(&go))
             ;
-    snprintf(problem, DIAL_PROBLEM, "%s", again ? "the second failed" : "the first failed");
+    snprintf(problem, DIAL_PROBLEM, "%s", again ? "attempt 2 failed" : "attempt 1 failed");
     return plan->fails[again] ? NULL : &connections[again];
 }
 
@@ -101,7 +101,7 @@ TEST(a_failed_connection_has_a_reason)
     dial(&once, (struct plan){.fails = {true}});
     run_until_result();
     ck_assert_ptr_null(got);
-    ck_assert_str_eq(reason, "the first failed");
+    ck_assert_str_eq(reason, "attempt 1 failed");
 }
 
 TEST(cancelling_a_dial_does_not_wait)

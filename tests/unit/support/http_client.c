@@ -246,7 +246,7 @@ static bool has_text(const void *of)
     const struct expected *expected = of;
     bool has = client_times(expected->client, expected->text) > 0;
 
-    ck_assert_msg(has || !expected->client->ended, "\"%s\" is not in all that came: %s",
+    ck_assert_msg(has || !expected->client->ended, "\"%s\" is not in the bytes received: %s",
                   expected->text, client_heard(expected->client));
     return has;
 }

@@ -46,7 +46,7 @@ static void look(void *of)
 static void give_up(struct timer *timer)
 {
     (void)timer;
-    ck_abort_msg("what the test waits for does not come");
+    ck_abort_msg("the condition that the test waits for does not become true");
 }
 
 void stage_set_up(void)
