@@ -7,9 +7,9 @@
  * then deletes the messages and adds a row to chat_archive in one statement. A reader that needs
  * messages of a part restores it first, and the job removes them again after RESTORED_DAYS.
  *
- * Messages never change, so a part is stored once and its file stays valid for ever: neither a kill
- * nor a backup of any age can have a row without its file. A file without a row exists if a host
- * died between the two; it is replaced, or stays.
+ * Messages never change, so a part is stored once and its file stays valid for ever: after a kill,
+ * or in a backup of any age, every row has its file. A file without a row exists if a host died
+ * between the two steps; the file is replaced, or stays.
  *
  * A part is a JSON array. PostgreSQL writes and reads it.
  */
@@ -82,7 +82,7 @@ static const struct bb_sql due = {
 // clang-format on
 enum { HOUR, ID, WHOLE, FIRST, LAST, TEXT_BYTES, COUNT, FROM_HOUR, FROM_ID, NAME, CONTENT };
 
-/* $1 hour, $2 id: the place up to which everything is archived; $3 and $4: the place before it. */
+/* $1 hour, $2 id: the place up to which everything is archived; $3 and $4: the previous place. */
 static const struct bb_sql move = {
     "UPDATE chat_archive_state SET hour = $1::timestamp, id = $2::bigint"
     " WHERE hour = $3::timestamp AND id = $4::bigint",
@@ -215,7 +215,7 @@ int chat_command_archive(struct bb_request *rq)
 
 /* ---- back ---- */
 
-/* $1 conversation (null: all), $2 and $3 places of messages, $4 and $5 the part before. */
+/* $1 conversation (null: all), $2 and $3 places of messages, $4 and $5 the previous part. */
 static const struct bb_sql archived = {
     "SELECT conversation_id, first, name, bytes FROM chat_archive WHERE restored_at IS NULL"
     " AND ($1::bigint IS NULL OR conversation_id = $1::bigint) AND last >= $2::bigint"
@@ -247,7 +247,7 @@ struct range {
     bool failed;              /* to restore the last part */
 };
 
-/* Restores the next part. Returns 1, 0 if there is none, LOST if its file is (logged), or -1. */
+/* Restores the next part. Returns 1, 0 if none is left, LOST if its file is lost, or -1. */
 enum { LOST = -2 };
 static int restore_part(struct bb_request *rq, void *arg)
 {

@@ -159,7 +159,7 @@ void chat_hub_free(struct chat_hub *hub);
 /* Channel that notifies all hosts that somebody is typing; the payload is made by post.c. */
 #define CHAT_TYPING_CHANNEL "busbar_chat_typing"
 void chat_typing_heard(void *state, const char *payload);
-/* Returns whether the account may notify of the conversation now, and takes that as done. */
+/* Returns whether the account may now report that it types, and counts this report. */
 bool chat_typing_is_due(struct bb_request *rq, int64_t conversation);
 
 /* unread.c: the job that adds up unread counts. */

@@ -405,7 +405,7 @@ static const struct bb_job jobs[] = {
 
 static const struct bb_command commands[] = {
     {.name = "chat archive", .run = chat_command_archive, .flags = BB_COMMAND_LONG,
-     .help = "Moves messages to the document store now that the job would move."},
+     .help = "Moves old messages to the document store at once, as the job does."},
     {.name = "chat restore", .run = chat_command_restore, .flags = BB_COMMAND_LONG,
      .help = "Moves all archived messages back to the database."},
     {.name = "chat doctor", .run = chat_command_doctor, .options = BB_TABLE(doctor_options),

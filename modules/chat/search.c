@@ -8,9 +8,9 @@
  * There is no index on the texts, because every post would pay for it, and because a search in such
  * an index reads the matches of all organizations before the caller's. Instead, a statement reads
  * the messages of the conversations that the caller sees, in the order of their latest activity,
- * until it has read SCAN messages. The newest matches come first in these conversations; when they
- * are used up, the next page goes on with the conversations that follow. So the cost of a page has
- * a limit, and a caller with up to SCAN messages gets all matches in the order of their times.
+ * until it has read SCAN messages. The newest matches come first in these conversations; after all
+ * of these matches, the next page continues with the following conversations. So the cost of a page
+ * has a limit, and a caller with up to SCAN messages gets all matches in the order of their times.
  *
  * A cursor is "<last activity>-<id>-<time>-<conversation>-<place>": the conversation after which
  * the page begins, and the last message of the page before; 0 for none.
@@ -32,10 +32,10 @@ enum { WORDS = 30 };
 // clang-format off
 /*
  * $11 the words, separated by spaces, $12 to $14 the last message seen, $15 the number of messages.
- * LIKE is much faster than the regular expression, so it comes first. The words have no ASCII
- * characters but letters and digits, and thus no characters with a meaning in either. OFFSET 0
- * makes PostgreSQL read the messages by their conversations. The last column is the conversation
- * after which the next conversations begin; null if there are none.
+ * LIKE is much faster than the regular expression, so it comes first. Of the ASCII characters, the
+ * words have only letters and digits, and thus none with a meaning in either. OFFSET 0 makes
+ * PostgreSQL read the messages by their conversations. The last column is the conversation after
+ * which the next conversations begin; null if there are none.
  */
 #define FOUND(source)                                                                              \
     "WITH s AS MATERIALIZED (SELECT c.*, sum(c.entries) OVER (ORDER BY c.last DESC, c.id DESC)"    \
@@ -71,8 +71,8 @@ static const struct bb_sql found[] = {
 // clang-format on
 
 /*
- * Returns the words of the search, separated by single spaces; "" if there are none. Everything in
- * ASCII but letters and digits separates words.
+ * Returns the words of the search, separated by single spaces; "" if there are none. All ASCII
+ * characters except letters and digits separate words.
  */
 static const char *search_words(struct bb_request *rq)
 {

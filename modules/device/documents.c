@@ -304,8 +304,8 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
 
 /*
  * The row of an upload exists until the transaction that adds its documents commits. If this
- * deletes the row, the transaction can no longer commit, so an uncertain commit needs no check
- * here. If this fails, the sweep deletes the files.
+ * function deletes the row, the transaction can no longer commit, so an uncertain commit needs no
+ * check here. If the function fails, the sweep deletes the files.
  */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents)
 {
@@ -646,7 +646,7 @@ static int sweep_page(struct bb_request *rq, void *arg)
 static time_t sweep_before(struct bb_request *rq)
 {
     const struct device *state = rq->state;
-    /* files have times of this host's clock, objects perhaps of another: takes the earlier time */
+    /* files have times of this host's clock, objects perhaps of another: use the earlier one */
     time_t own = time(NULL), shared = (time_t)(bb_wall_ms(rq->host) / 1000);
 
     return (own < shared ? own : shared) - (time_t)state->settings->document_grace;
@@ -713,9 +713,9 @@ struct doctor {
 };
 
 /*
- * Prints what should be on the next page of the list and is not. The list and the statement are
- * sorted by the bytes of the name. A content that is added meanwhile is not checked, because its
- * file may have been stored after the page was read.
+ * Prints documents that should be on the next page of the list, but are not. The list and the
+ * statement are sorted by the bytes of the name. A content that is added meanwhile is not checked,
+ * because its file may have been stored after the page was read.
  */
 static int doctor_page(struct bb_request *rq, void *arg)
 {

@@ -33,7 +33,7 @@ struct attempt {
     struct http_request http;
     struct curl_slist headers[HEADERS];
     char lines[HEADERS][HEADER_ROOM];
-    size_t header_count, known; /* the log need not have the first `known` of them */
+    size_t header_count, known; /* the log omits the first `known` headers */
     struct curl_slist bearer;   /* the header with an access token; data NULL: none */
     struct oauth_waiter waiter; /* for the access token */
     bool waiting;               /* counted in receiver->waiting */
@@ -61,8 +61,8 @@ static bool attempt_may_send(struct http_request *http)
 }
 
 /*
- * Called after the headers of a response. Has the connection closed after the response if the
- * receiver has enough idle connections without it. This also ends the extra connections of a burst.
+ * Called after the headers of a response. If the receiver has enough other idle connections, makes
+ * libcurl close this one after the response. This also ends the extra connections of a burst.
  */
 static void attempt_headed(struct http_request *http)
 {
@@ -80,7 +80,7 @@ static void attempt_headed(struct http_request *http)
 
 /*
  * TCP_USER_TIMEOUT closes a connection whose peer acknowledges nothing for the timeout of a
- * request. TCP alone would retry for a quarter of an hour, and many requests may share it (HTTP/2).
+ * request. TCP alone would retry for 15 minutes, and many requests may share a connection (HTTP/2).
  */
 static curl_socket_t attempt_open_socket(void *arg, curlsocktype purpose,
                                          struct curl_sockaddr *address)
@@ -98,7 +98,7 @@ static curl_socket_t attempt_open_socket(void *arg, curlsocktype purpose,
 
 /*
  * After the end of the lease, another host may make the delivery and later ones. So the kernel must
- * drop what it has not sent yet. Otherwise it would send it when the network works again.
+ * drop bytes that it has not sent yet. Otherwise it would send them when the network works again.
  */
 static int attempt_close_socket(void *arg, curl_socket_t fd)
 {
@@ -354,8 +354,8 @@ static bool attempt_is_prevented(const struct sender *sender)
 
 /*
  * Sends the request after the request for an access token, with the rest of webhook.timeout as its
- * timeout. A pause, or a change of the webhook since the attempt began, prevents it, because after
- * the response to a PATCH no request with the old values may be sent.
+ * timeout. A pause, or a change of the webhook since the attempt began, prevents this, because
+ * after the response to a PATCH no request with the old values may be sent.
  */
 static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
 {
@@ -567,7 +567,7 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
 
 /*
  * An attempt without a response after the end of the lease has an unknown outcome. It does not
- * count, and is repeated by the next owner, or by this host when it has its lease again.
+ * count. The next owner repeats it, or this host when it has its lease again.
  */
 static void attempt_done(struct http_request *http)
 {

@@ -28,7 +28,7 @@ void body_release(struct sender *sender, struct body *body)
 {
     if (--body->holders)
         return;
-    if (sender && body->shared) { /* only bodies that it has taken are shared */
+    if (sender && body->shared) { /* it is in sender->bodies */
         idmap_remove(&sender->bodies, &body->node);
         sender->queue.held_bytes -= body->length;
     }
@@ -37,8 +37,8 @@ void body_release(struct sender *sender, struct body *body)
 
 /*
  * Keeps the bodies that were read last, up to `bytes`, even if no delivery in memory needs them.
- * The deliveries of an event to many webhooks are read one after the other, and each time
- * PostgreSQL would have to send the body again.
+ * The deliveries of an event to many webhooks are read one after the other; otherwise PostgreSQL
+ * would have to send the body each time.
  */
 void bodies_keep(struct sender *sender, size_t bytes)
 {
@@ -150,7 +150,7 @@ void delivery_end(struct sender *sender, struct delivery *delivery)
     sender->recent[delivery->node.id % SENDER_RECENT] = (struct recent){
         delivery->lease_lost ? -delivery->node.id : delivery->node.id, sender->reads};
     if (delivery->lease_lost && !--sender->lost_count)
-        sender->look_wanted = true; /* other deliveries may have their ids */
+        sender->look_wanted = true; /* other deliveries may have these ids */
     subscription->used_ms = sender->now_ms;
     delivery_free(sender, delivery);
 }
@@ -161,8 +161,8 @@ bool delivery_is_old(const struct sender *sender, const struct delivery *deliver
 }
 
 /*
- * Removes a delivery from memory whose last attempt was not recorded. If this host has its shard,
- * perhaps again after it had lost it, the delivery is read again.
+ * Removes a delivery from memory whose last attempt was not recorded. If this host owns the shard,
+ * or owns it again, the delivery is read again.
  */
 void delivery_unsettled(struct sender *sender, struct delivery *delivery)
 {

@@ -1,10 +1,10 @@
 /*
- * Expands events with more webhooks than the publisher's transaction inserts deliveries for
- * (enqueue.c): creates their deliveries after the commit, a part per statement, each in a separate
- * transaction. The statement also advances `done`, so that each webhook gets exactly one delivery,
- * however often the work is interrupted and whichever host continues. The accounts that raised the
- * events take turns. After a statement this host rests for twice its duration, so that many
- * deliveries do not keep the database from other work.
+ * Expands events that match too many webhooks for the publisher's transaction (enqueue.c): creates
+ * their deliveries after the commit, a part per statement, each in a separate transaction. The
+ * statement also advances `done`, so that each webhook gets exactly one delivery, however often the
+ * work is interrupted and whichever host continues. The accounts that raised the events take turns.
+ * After a statement this host rests for twice its duration, so that many deliveries do not keep the
+ * database from other work.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -73,7 +73,7 @@ static void expand_work(struct bb_request *rq, struct db_task *db_task)
 
         snprintf(state, sizeof(state), "%s", bb_sqlstate(rq));
         rows = bb_query(rq, &whose, BB_ARGS(bb_i(expansion->account)));
-        db_task->ok = rows != NULL; /* other tasks need not wait */
+        db_task->ok = rows != NULL; /* the event has failed, not the database */
         if (rows) {
             expansion->account = bb_cell_int(rq, rows, 0, 0);
             memcpy(expansion->refused, state, sizeof(state));

@@ -36,14 +36,14 @@
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
 /*
- * The row of this host ($1), which is locked. A lease ends with the timeline on which it began:
- * what the host has in memory may have been lost with the old primary, or mean something else.
+ * The row of this host ($1), which is locked. A lease is valid only on the timeline on which it
+ * began: after a promotion, rows in the host's memory may be lost, and their ids reused.
  */
 #define SENDER_ME                                                                                  \
     "me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint"                        \
     " AND timeline = (SELECT busbar_timeline()) FOR KEY SHARE)"
 
-/* Something that the sender does at a time. */
+/* Work that the sender does at a given time. */
 struct timer {
     struct bb_heap_node node;
     void (*due)(struct sender *sender, struct timer *timer);
@@ -66,7 +66,7 @@ struct body {
     char trace[56]; /* traceparent; "": none */
 };
 
-/* The wish of a receiver; the statement in health.c has the same values. */
+/* The request of a receiver to be disabled. The statement in health.c has the same values. */
 enum health_asked { HEALTH_NOT_ASKED, HEALTH_GONE, HEALTH_REQUESTED };
 
 struct delivery {
@@ -137,8 +137,8 @@ struct health {
  */
 struct parts {
     size_t holders;  /* see parts_release() */
-    bool polled;     /* its owner polls the events: gone for the sender; the rest is not set */
-    bool active;     /* and its owner may have webhooks */
+    bool polled;     /* the events are polled, so nothing is sent; the rest is not set */
+    bool active;     /* the webhook is active, and its owner's account, too */
     bool unreadable; /* a secret cannot be opened: off, and read again every 30 s */
     int64_t account; /* of its owner */
     int64_t rate, rate_ms;                                /* attempts in rate_ms; 0: no limit */
@@ -294,7 +294,7 @@ struct recording {
     struct db_task db_task; /* `pairs` has webhooks that were disabled */
     int64_t owner;
     bool plain;    /* the kind of the results: see record_add() */
-    bool verifies; /* some are of a lost lease */
+    bool verifies; /* some results are from a lost lease */
     bool lost;
     size_t count, note_count;
     struct delivery *list[SENDER_RECORD_MAX];
@@ -444,7 +444,7 @@ void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
 void subscriptions_drop(struct sender *sender, uint64_t shards); /* those without deliveries */
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
-/* Returns whether the webhook may send this many bytes now; if not, it is not open until it may. */
+/* Returns whether the webhook may send this many bytes now; if not, closes it until it may. */
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);
 int64_t subscriptions_lag(struct sender *sender); /* age in ms of the oldest sendable delivery */
 void subscription_free(struct sender *sender, struct subscription *subscription);

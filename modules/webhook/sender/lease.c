@@ -166,8 +166,8 @@ static void lease_lost(struct sender *sender, bool promoted)
 }
 
 /*
- * Takes back the shards that could not be given away, because all other shards wait for that. The
- * next heartbeat tries again. Deliveries that were not taken meanwhile are read from the log.
+ * Takes back the shards that could not be given away, because the results of other shards wait for
+ * this. The next heartbeat tries again. Deliveries not taken meanwhile are read from the log.
  */
 static void lease_keep(struct sender *sender)
 {
@@ -231,7 +231,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             sender->gained_ms[i] = sender->now_ms;
         }
     lease_set(sender, tending->owned);
-    if (gained) { /* what is in memory about these shards is old */
+    if (gained) { /* the memory has an old state of these shards */
         subscriptions_drop(sender, gained);
         /* deliveries that this host dropped when it had a shard before */
         memset(sender->recent, 0, sizeof(sender->recent));
@@ -250,7 +250,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             sender->to_give |= sender_shard(i);
             surplus--;
         }
-    sender->look_shards &= ~sender->to_give; /* the rest of the look skips them */
+    sender->look_shards &= ~sender->to_give; /* the rest of the look skips these shards */
     if (gained || sender->to_give)
         IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
             subscription_update(sender, subscription);
@@ -354,7 +354,7 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
     if (saving->lost)
         sender->tend_at = sender->now_ms;
     if (saving->gives)
-        sender->give_failed = !db_task->ok; /* the next heartbeat has the owner */
+        sender->give_failed = !db_task->ok; /* the next heartbeat returns the owner */
     if (saving->gives && db_task->ok) {
         for (size_t i = 0; i < saving->held.count; i++) {
             struct idmap_node *node = idmap_find(&sender->deliveries, saving->held.ids[i]);

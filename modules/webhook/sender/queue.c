@@ -5,10 +5,10 @@
 #define OVERHEAD 512 /* cost of a delivery in addition to its bytes */
 #define FIRST_CAP 4  /* cap of a flow that has just become fast */
 #define SLOW_CAP 16
-#define NEAR_CAP 4    /* of a fast flow; the need of its traffic is added */
+#define NEAR_CAP 4    /* of a fast flow, in addition to what its traffic needs */
 #define RATE_MAX 2    /* limit of a flow's rate, in deliveries per millisecond */
 #define DRAIN_MS 1000 /* time in which a flow's waiting items should be sent */
-#define FAR_MS 20  /* mean from which every delivery raises the cap; below it, `cap` of them do */
+#define FAR_MS 20  /* above this mean each delivery raises the cap, below it `cap` deliveries do */
 #define WHILE 64   /* deliveries per struct queue_pace */
 #define SURE 8     /* deliveries after which their mean decides if a flow stays slow */
 #define UNPROVED 8 /* divides the limits of a flow that is not fast, or fails */
@@ -73,7 +73,7 @@ void queue_flow_init(struct queue_flow *flow)
     TAILQ_INIT(&flow->waiting);
 }
 
-/* Returns a limit of the flow. With a full limit, a slow or failing flow would cause bursts. */
+/* Returns the flow's part of a limit. With all of it, a slow or failing flow would cause bursts. */
 static size_t queue_part(const struct queue_flow *flow, size_t limit)
 {
     bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;

@@ -53,7 +53,7 @@ struct queue_item {
     struct queue_flow *flow;
     int64_t started_ms;
     uint32_t size;   /* bytes to send; set before queue_admit() */
-    uint32_t shared; /* part of `size`, in memory once for several items */
+    uint32_t shared; /* part of `size` that several items share in memory */
     bool low;        /* it waits until the flow has no other items; set before queue_admit() */
     enum queue_place place;
     enum queue_age age; /* of the attempt in flight, at the last queue_tick() */
@@ -71,7 +71,7 @@ struct queue_pace {
 struct queue_flow {
     TAILQ_ENTRY(queue_flow) next; /* in the ring of its class while it may send */
     struct queue_list waiting;
-    struct queue_item *low; /* the first waiting item that is low; all after it are; NULL: none */
+    struct queue_item *low; /* the first waiting low item; all items after it are low; NULL: none */
     size_t waiting_count;
     size_t flying;
     size_t young; /* part of `flying` */
@@ -109,7 +109,7 @@ struct queue {
 void queue_init(struct queue *queue, const struct queue_limits *limits);
 void queue_flow_init(struct queue_flow *flow);
 
-/* The number of items and bytes that the flow may hold now. */
+/* Return the number of items and bytes that the flow may hold now. */
 size_t queue_flow_items(const struct queue *queue, const struct queue_flow *flow);
 size_t queue_flow_bytes(const struct queue *queue, const struct queue_flow *flow);
 

@@ -18,7 +18,7 @@ enum {
 
 #define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
 
-/* The log of a webhook. EXISTS could be planned as a hash of all outcomes. */
+/* The log of a webhook. PostgreSQL might plan EXISTS as a hash of all outcomes. */
 #define LOG                                                                                        \
     "(SELECT d.*, 0 AS tries, d.created_at AS due_at, NULL::timestamptz AS next_at,"               \
     " false AS replay FROM webhook_delivery d WHERE s.after >= 0 AND d.webhook = s.webhook"        \
@@ -49,8 +49,8 @@ enum {
 /*
  * $1 webhooks, $2 the ids after which their logs are read (-1: their waiting rows are read), $3 the
  * ids up to which deliveries in the log may have outcomes, $4 numbers of deliveries, $5 large
- * bodies in memory. A delivery has been due since it was queued, or since its retry: a policy may
- * delay a retry for a day.
+ * bodies in memory. A delivery is due since it was queued, or since the time of its retry, which a
+ * policy may delay for a day.
  */
 // clang-format off
 #define READ(from)                                                                                 \

@@ -36,7 +36,7 @@ struct receiver {
 struct receivers {
     struct idmap map;
     TAILQ_HEAD(receiver_list, receiver) by_use; /* the oldest first */
-    size_t most; /* that are remembered; more only while they are in use */
+    size_t most; /* receivers kept; more only while they are in use */
 };
 
 void receivers_free(struct receivers *receivers);

@@ -1,7 +1,7 @@
 /*
- * Records results, hundreds in one statement. It locks the row of this host (SENDER_ME). A host
- * that takes over the shards deletes this row, so it waits for the statement; later statements find
- * no row and record nothing.
+ * Records results, hundreds in one statement, which locks the row of this host (SENDER_ME). A host
+ * that takes over the shards deletes this row, so that host waits for the statement. Later
+ * statements find no row and record nothing.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -64,7 +64,7 @@
     " FROM r LEFT JOIN old o ON o.id = r.id WHERE r.verdict <> 1 ON CONFLICT DO NOTHING)"          \
     " SELECT count(*) FROM me"
 
-_Static_assert(RETRY_DELIVERED == 0 && RETRY_LATER == 1, "RECORD_OTHERS knows the verdicts");
+_Static_assert(RETRY_DELIVERED == 0 && RETRY_LATER == 1, "RECORD_OTHERS has these values");
 
 /*
  * A statement with few results costs as much as a short read. Many results use a long statement, so
@@ -225,8 +225,8 @@ static void record_back(struct sender *sender, struct db_task *db_task)
 
 /*
  * Takes the result of an attempt, and lets it wait for further results, but not beyond the next
- * attempt of its delivery. It is plain if the first attempt delivered, without a waiting row, which
- * a statement that gives shards away may be storing now.
+ * attempt of its delivery. A result is plain if the delivery succeeded and has no row in
+ * webhook_waiting; a statement that gives shards away may be storing such a row now.
  */
 void record_add(struct sender *sender, struct delivery *delivery)
 {

@@ -1,8 +1,8 @@
 /*
- * Replays: deliveries of a period that are sent again, below live traffic. A row in webhook_replay
- * has the conditions and a cursor. The owner of the shard queues the next deliveries a few at a
- * time, so the rest needs no memory and can be canceled. In the queue of the webhook they come
- * after all other deliveries.
+ * Replays: the deliveries of a period are sent again, after other deliveries. A row in
+ * webhook_replay has the conditions and a cursor. The owner of the shard queues the next deliveries
+ * a few at a time, so the rest needs no memory and can be canceled. In the queue of the webhook
+ * they come after all other deliveries.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -17,8 +17,8 @@
 /*
  * $1 host, $2 shards. Queues the next deliveries of running replays, and moves their cursors. `ids`
  * are the deliveries found among the next SCAN ones, up to `room`. A replay without room has its
- * turn, too, so that it does not keep others from theirs. Returns the webhooks, and whether they
- * have room.
+ * turn, too, so that it does not delay other replays. Returns the webhooks, and whether they have
+ * room.
  */
 static const struct bb_sql replay = {
     "WITH " SENDER_ME ","

@@ -59,7 +59,7 @@ bool sender_ready(struct sender *sender);
 
 /*
  * Call after deliveries were committed to webhook_waiting: the owner of the shard sends them, in
- * turn if they have an order.
+ * their order if they have one.
  */
 void sender_queued(struct sender *sender, int64_t webhook, bool ordered);
 

@@ -31,7 +31,7 @@ static int rate_set(const struct sender *sender, struct subscription *subscripti
 
     if (!starts)
         return -1;
-    /* Starts that are not known: those before the webhook had a limit, or this host its shard. */
+    /* Unknown starts: those before the webhook had a limit, or before this host had its shard. */
     for (size_t i = 0; i < limit; i++)
         starts[i] = subscription->parts ? sender->now_ms : gained_ms;
     for (size_t i = 1; i <= limit && i <= old.limit; i++) /* the latest ones */
@@ -361,11 +361,11 @@ void subscriptions_drop(struct sender *sender, uint64_t shards)
             subscription_free(sender, subscription);
         else if (subscription->state == SUBSCRIPTION_READY ||
                  subscription->state == SUBSCRIPTION_OFF)
-            subscription_want(sender, subscription); /* for its health */
+            subscription_want(sender, subscription); /* to read its health */
     }
 }
 
-/* The first delivery in a flow has waited the longest, a retry since it was due. */
+/* The first delivery in a flow has waited longest. A retry has waited since it was due. */
 int64_t subscriptions_lag(struct sender *sender)
 {
     int64_t most_ms = 0;

@@ -12,7 +12,7 @@ import { Button, problemOf } from '../ui/ui'
 import { drafts, filesOf, send, useDraft } from './drafts'
 
 const ROWS = 12
-const TYPING_MS = 4000 // between two requests that say so
+const TYPING_MS = 4000 // between two reports that the user is typing
 const FILES_MOST = 10
 const FILE_BYTES = 10 * 1048576
 

@@ -104,8 +104,8 @@ const hasArrived = (entries: Entry[], { text, files, after }: Sending, email: st
       username === email && chatEntry === text && (attachments?.length ?? 0) === files.length)
 
 /*
- * Tells the service that the user has read the conversation. Tries again while the service cannot be reached or does
- * not serve, and after another login of the same account. Returns whether the service has accepted it.
+ * Reports to the service that the user has read the conversation. Tries again while the service cannot be reached or
+ * does not serve, and after another login of the same account. Returns whether the service has accepted it.
  */
 async function markRead (id: number, email: string, signal: AbortSignal): Promise<boolean> {
   const account = session.account()
@@ -217,7 +217,7 @@ export function Conversation ({ conversation, place, back }: {
   const { title, emails } = titleOf(conversation, me.email)
   const organization = several && knownAs(conversation.organizationId)
   const firstNew = useFirstNew(conversation, entries, begun, me.email)
-  const authorOf = useCallback( // the same one as long as possible, so that the messages are not drawn again
+  const authorOf = useCallback( // the same function as long as possible, so that the messages are not drawn again
     (email: string) => nameOf({ participant1, participant2, name1, name2 }, email) ?? email,
     [participant1, participant2, name1, name2]
   )

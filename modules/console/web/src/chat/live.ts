@@ -19,7 +19,7 @@ export type Typing = { conversationId: number; username: string }
 const TONES = [660, 880] // Hz
 const TONE_S = .12
 const SOUND_MS = 1000 // at least, between two sounds
-const BLOCKED_MS = 500 // an allowed sound starts earlier
+const BLOCKED_MS = 500 // a sound that is allowed starts within this time
 
 interface Listener { heard: (arrival: Arrival) => unknown, changed: (open: boolean) => void, typing?: (who: Typing) => unknown }
 
@@ -54,7 +54,7 @@ function begin (client: QueryClient) {
     if (own.signal.aborted) return
     isOpen = open
     for (const listener of [...listeners]) listener.changed(open)
-    if (open) void client.invalidateQueries({ queryKey: ['conversations'] }) // events before it are not in the stream
+    if (open) void client.invalidateQueries({ queryKey: ['conversations'] }) // the stream does not have earlier events
   }
 
   stream = own

@@ -163,7 +163,7 @@ export const Messages = memo(function Messages (props: Props) {
     count: entries.length - unknown + (pending === null ? 0 : 1),
     getScrollElement: () => list.current,
     estimateSize: () => HEIGHT,
-    initialOffset: () => // about where it will be, so that the messages at the beginning are not drawn first
+    initialOffset: () => // approximately the final offset, so that the messages at the beginning are not drawn first
       Math.max(0, wanted < 0 ? entries.length * HEIGHT - innerHeight : wanted * HEIGHT),
     measureElement: (item) => item.getBoundingClientRect().height, // also the part of a pixel
     getItemKey: (i) => entries[i + unknown]?.uuid ?? 'pending',

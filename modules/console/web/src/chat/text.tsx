@@ -51,7 +51,7 @@ export const formatted = (text: string, mention: RegExp): ReactNode[] =>
   text.split(CODE).map((part, i) =>
     i % 2 === 1 ? <code key={i}>{part}</code> : <Fragment key={i}>{linked(part, mention)}</Fragment>)
 
-const SEPARATORS = /[\0-/:-@[-`{-\x7f]+/ // everything in ASCII but letters and digits, as in the search of the host
+const SEPARATORS = /[\0-/:-@[-`{-\x7f]+/ // all ASCII characters except letters and digits, as in the search of the host
 const UNSPACED = 0x0e00 // from here on most scripts are written without spaces
 
 /* Marks the words of a search: at the beginning of a word, or anywhere in scripts without spaces. */
