@@ -136,12 +136,12 @@ struct health {
  * one thread at a time changes `holders`. The second key or pair is the previous one, or NULL.
  */
 struct parts {
-    size_t holders;  /* see parts_release() */
-    bool polled;     /* the events are polled, so nothing is sent; the rest is not set */
-    bool active;     /* the webhook is active, and its owner's account, too */
-    bool unreadable; /* a secret cannot be opened: off, and read again every 30 s */
-    int64_t account; /* of its owner */
-    int64_t rate, rate_ms;                                /* attempts in rate_ms; 0: no limit */
+    size_t holders;        /* see parts_release() */
+    bool polled;           /* the events are polled, so nothing is sent; the rest is unset */
+    bool active;           /* the webhook is active, and its owner's account, too */
+    bool unreadable;       /* a secret cannot be opened: off, and read again every 30 s */
+    int64_t account;       /* of its owner */
+    int64_t rate, rate_ms; /* attempts in rate_ms; 0: no limit */
     int64_t fails_since_ms, success_ms, disable_after_ms; /* see struct health */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];
