@@ -92,7 +92,7 @@ void postgres_start(struct postgres *pg)
 {
     struct process_spec spec = {
         .argv = words("%s -D %s -c listen_addresses= -c unix_socket_directories=%s -c"
-                      " max_connections=200 -c log_min_messages=warning -c"
+                      " max_connections=200 -c jit=off -c log_min_messages=warning -c"
                       " log_min_error_statement=panic -c fsync=%s %s",
                       postgres_program("postgres"), pg->data, pg->sockets,
                       pg->durable ? "on" : "off", pg->more ? pg->more : "-c ssl=off"),
