@@ -128,8 +128,7 @@ void generation_destroy(struct generation *generation);
 /* Return the module or event of this name; NULL if there is none. */
 const struct core_module *generation_module(const struct generation *generation, const char *name);
 
-/* Returns the directory of a route's `files_in`; NULL if it belongs to a module that is not loaded.
- */
+/* Returns the directory of a route's `files_in`; NULL if its module is not loaded. */
 const char *generation_directory(struct bb_host *host, const char *name);
 const struct core_event *generation_event(const struct generation *generation, const char *name);
 

@@ -219,7 +219,7 @@ static inline int bb_reply_fields(struct bb_request *rq, const struct bb_rows *r
 static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char *channel,
                             const char *payload)
 {
-    /* not on a connection for reads: while commits wait for a standby, a NOTIFY waits for them */
+    /* LONG, so that no read waits: a NOTIFY waits for commits that wait for a standby */
     static const struct bb_sql notify = {"SELECT pg_notify($1::text, $2::text)",
                                          BB_SQL_WRITE | BB_SQL_LONG};
     const struct bb_value values[] = {bb_t(channel), bb_t(payload)};

@@ -178,7 +178,7 @@ struct bb_content {
 /* The files of a request, which become the files of an object of another module. */
 struct bb_files {
     size_t size;
-    int64_t organization; /* has a quota for such files; 0: of no organization */
+    int64_t organization; /* its quota counts the files; 0: no organization */
     const char *holder;   /* names the object, also for people: "conversation 7" */
     struct bb_tx *tx;     /* for add() */
     const char *shown;    /* set by take(): JSON array of {id, name, type, size, …} */
@@ -201,10 +201,10 @@ struct bb_documents {
      * bb_sql: for the command `MODULE doctor`, prints the contents that have no file, or a file of
      * another size. Checks 50,000 files of the store, or all if the command has the option `all`.
      * Returns the exit status. The statement gets $1 (jsonb), an object with the size of each file
-     * by name. It has all names after $2 (text) up to $3 (text; null: no end) in byte order.
-     * The statement omits contents that were added after $4 (bigint, ms since 1970), and returns up
-     * to $5 (bigint) rows. A row has a text for people, the file's size or null, and the number of
-     * all findings.
+     * by name. The object has all names after $2 (text) up to $3 (text; null: no end) in byte
+     * order. The statement omits contents that were added after $4 (bigint, ms since 1970), and
+     * returns up to $5 (bigint) rows. A row has a text for people, the file's size or null, and the
+     * number of all findings.
      */
     int (*doctor)(struct bb_request *rq, void *missing);
     /*

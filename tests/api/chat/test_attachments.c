@@ -310,7 +310,7 @@ TEST(the_limits_are_those_of_documents)
     refuses(upload_send(host, "POST", path_of(&talk), user, &body), 413);
     body = body_of(user->email, "empty");
     upload_file(&body, "files", "x", "", 0);
-    refuses(upload_send(host, "POST", path_of(&talk), user, &body), 415); /* inode/x-empty */
+    refuses(upload_send(host, "POST", path_of(&talk), user, &body), 415); /* type inode/x-empty */
     body = body_of(user->email, "as large as possible");
     upload_file(&body, "files", "x", upload_noise(1, 10485760), 10485760);
     ck_status(upload_send(host, "POST", path_of(&talk), user, &body), 201);
@@ -319,7 +319,7 @@ TEST(the_limits_are_those_of_documents)
     for (unsigned i = 0; i < 3; i++)
         upload_file(&body, "files", "x", upload_noise(i, 10485760), 10485760);
     refuses(upload_send(host, "POST", path_of(&talk), user, &body), 409);
-    sql_is(db, 0, "SELECT count(*) FROM device_usage WHERE organisation > 0"); /* of documents */
+    sql_is(db, 0, "SELECT count(*) FROM device_usage WHERE organisation > 0"); /* by documents */
 }
 
 TEST(a_store_that_cannot_be_written_is_503)

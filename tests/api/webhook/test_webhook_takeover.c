@@ -334,7 +334,7 @@ TEST_EACH(a_request_in_flight_is_reset_when_the_lease_ends, 4)
     ck_assert_int_gt(write(again, ANSWER_OK, strlen(ANSWER_OK)), 0);
     sql_soon(db, text("SELECT count(*) FROM webhook_outcome WHERE delivered"
                       " AND (log IS NULL)::int = %d",
-                      _i < 3)); /* it was handed over with a row */
+                      _i < 3)); /* the host that ended left a log */
     close(again);
     close(in_flight.fd);
     close(receiver);
