@@ -46,8 +46,8 @@ struct change {
 };
 
 /*
- * A separate statement ends the sessions, so that sessions are also ended that a login created
- * while the first statement waited for the account's lock.
+ * A separate statement ends the sessions, so that it also ends sessions that a login created while
+ * the first statement waited for the account's lock.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session)

@@ -325,8 +325,8 @@ static int import_print_part(struct bb_request *rq, void *arg)
 }
 
 /*
- * Prints the rows of the job that failed or were cancelled, like GET …/failed.csv, but to a
- * terminal without a byte order mark.
+ * Prints the rows of the job that failed or were cancelled, like GET …/failed.csv. Output to a
+ * terminal has no byte order mark.
  */
 static void import_print_failed(struct bb_request *rq, struct import *import)
 {

@@ -198,7 +198,7 @@ int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t lengt
     return status;
 }
 
-/* Strict mode finds a quote that is not closed, but would refuse a cell such as 5" before. */
+/* Strict mode finds a quote that is not closed. Used earlier, it would refuse cells such as 5". */
 int bulk_reader_end(struct bulk_reader *reader)
 {
     csv_set_opts(&reader->parser, CSV_STRICT | CSV_STRICT_FINI);

@@ -1,11 +1,11 @@
 /*
  * The archive: old messages in the document store instead of the database.
  *
- * The job `archive` visits the conversations in the order of their last activity, once
- * chat.retention_days have passed since. It takes the messages of a conversation in parts of about
- * 1 MiB, except the latest message, which lists show: it stores a part in the document store, and
- * then deletes the messages and adds a row to chat_archive in one statement. A reader that needs
- * messages of a part restores it first, and the job removes them again after RESTORED_DAYS.
+ * The job `archive` visits the conversations in the order of their last activity,
+ * chat.retention_days after this activity. It takes the messages of a conversation in parts of
+ * about 1 MiB, except the latest message, which lists show: it stores a part in the document store,
+ * and then deletes the messages and adds a row to chat_archive in one statement. A reader that
+ * needs messages of a part restores it first, and the job removes them again after RESTORED_DAYS.
  *
  * Messages never change, so a part is stored once and its file stays valid for ever: after a kill,
  * or in a backup of any age, every row has its file. A file without a row exists if a host died

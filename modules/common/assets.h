@@ -21,10 +21,10 @@ int assets_open(struct bb_host *host, const char *own, const char *installed, co
 void assets_free(struct assets *assets);
 
 /*
- * Responds to GET with the file of assets/ that the segment `file` names, or without this segment
- * with the page, in an encoding that the client accepts (br, gzip). Responds with 304 if the client
- * has the file already, or with 404 if there is no file or `assets` is NULL. Pages get a policy
- * against scripts and styles of other hosts.
+ * Responds to GET with the file of assets/ that the segment `file` names (without this segment:
+ * with the page), in an encoding that the client accepts (br, gzip). Responds with 304 if the
+ * client has the file already, or with 404 if there is no file or `assets` is NULL. Pages get a
+ * policy against scripts and styles of other hosts.
  */
 int assets_reply(struct bb_request *rq, const struct assets *assets);
 

@@ -172,10 +172,10 @@ enum { ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
  * it may be an id. k is built from parameters for one request, from arrays (bb_keyed) for several.
  *
  * Only a few rows are read, even if many devices share a serial number or a site, because each
- * index begins with this value. For callers that see everything, the condition is a range and not
- * an equality, for which the planner might sort. For other callers, rows are searched by
- * organization. Callers with one organization have a separate statement, because PostgreSQL would
- * plan a statement for any number of organizations again for each look-up.
+ * index begins with this value. For callers that see everything, the condition is a range, because
+ * for an equality the planner might sort. For other callers, rows are searched by organization.
+ * Callers with one organization have a separate statement, because PostgreSQL would plan a
+ * statement for any number of organizations again for each look-up.
  */
 #define ASKED "everything, organisations, name, uuid, id"
 #define ONE                                                                                        \

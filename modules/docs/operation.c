@@ -87,9 +87,9 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
 
 /*
- * Returns the columns of bulk rows in Markdown, if the module uses types of bulk rows, and the
- * route accepts a file of rows, or returns one without naming an object. Owned by the caller.
- * Returns NULL for other routes, or if maker->failed is set.
+ * Returns the columns of bulk rows in Markdown if the module uses types of bulk rows, and the route
+ * accepts a file of rows, or returns such a file while its path names no object.
+ * Owned by the caller. Returns NULL for other routes, or if maker->failed is set.
  */
 static char *operation_columns(struct docs_maker *maker, const struct bb_module *module,
                                const struct bb_route *route)

@@ -163,7 +163,7 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
     return stored->around[stored->places[p->item - submission->items]];
 }
 
-/* Sets *end to the first end after `start`; without one, to the last end, if any: returns false. */
+/* Sets *end to the first end after `start`. If there is none, returns false; *end is the last. */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
     if (!ends->count && ends->closes && ends->change > start) {

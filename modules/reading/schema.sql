@@ -128,8 +128,8 @@ BEGIN
 END
 $$;
 
--- For Delta readings without a start: the latest stored end before each of some ends, of either type,
--- in their order; null where there is none.
+-- For Delta readings without a start: returns the latest stored end, of either type, before each of these ends, in
+-- their order; null: there is none.
 CREATE FUNCTION reading_previous(device bigint, ends bigint[])
     RETURNS TABLE (previous timestamptz) LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -345,9 +345,9 @@ BEGIN
 END
 $$;
 
--- Planning a query without bounds costs time for each partition, and locks it. So the years from 2000 on that are more
--- than ten years ago become part of reading_old, up to the first one that has readings. Later years that have begun, or
--- that have readings, keep their partitions. Readings cannot be in the future.
+-- Planning a query without bounds costs time for each partition, and locks it. So the partitions of years from 2000 on
+-- that ended more than ten years ago become part of reading_old, up to the first partition with readings. Later years
+-- that have begun, or that have readings, keep their partitions. Readings cannot be in the future.
 DO $$
 DECLARE
     this integer := extract(year FROM now() AT TIME ZONE 'UTC');
@@ -437,8 +437,8 @@ BEGIN
 END
 $$;
 
--- For Delta readings without a start, as in step 1: the latest stored end before each of some ends, of either type, in
--- their order; null where there is none.
+-- For Delta readings without a start, as in step 1: returns the latest stored end, of either type, before each of these
+-- ends, in their order; null: there is none.
 CREATE OR REPLACE FUNCTION reading_previous(device bigint, ends bigint[])
     RETURNS TABLE (previous timestamptz) LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -687,8 +687,8 @@ $$;
 
 -- step 19: e-mails of events
 
--- Most e-mails of events belong to accounts without webhooks. With the true number of e-mails the planner expects the
--- webhooks of some large owner for each event, and either reads all webhooks or makes a plan for each execution.
+-- Most e-mails of events belong to accounts without webhooks. With the true number of e-mails the planner expects each
+-- event to match the webhooks of some large owner, and either reads all webhooks or makes a plan for each execution.
 ALTER TABLE webhook_hook ALTER COLUMN email SET (n_distinct = -1);
 DO $$
 BEGIN

@@ -96,8 +96,8 @@ struct delivery {
 
 STAILQ_HEAD(delivery_list, delivery);
 
-/* See subscriptions.c. limit 0: none. paced_ms: when its next delivery may be sent, as its account
- * exceeded its limit of bytes; 0: not set. */
+/* See subscriptions.c. limit 0: none. paced_ms: when its next delivery may be sent, because its
+ * account exceeded the limit of bytes; 0: not set. */
 struct rate {
     int64_t paced_ms;
     size_t limit;
@@ -408,8 +408,8 @@ void db_task_send(struct sender *sender, struct db_task *db_task,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
                   void (*back)(struct sender *sender, struct db_task *db_task));
 
-/* Notes a new delivery for the owner of its shard, or for `all` hosts. id 0 or -1: webhook_waiting
- * has some, -1: with an order. Any thread. */
+/* Notes a new delivery for the owner of its shard, or for `all` hosts. id 0 or -1: deliveries in
+ * webhook_waiting (-1: with an order). Any thread. */
 void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all);
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 /* Adds the first two columns of rows, or ends the request if memory runs out. */

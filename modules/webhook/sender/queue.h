@@ -126,7 +126,7 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms);
 /* Ends the item's attempt. The item rests until queue_again() or queue_release(). */
 void queue_finished(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms);
 
-/* Puts an item that is not sent after all back to the head of its flow, as if never taken. */
+/* Puts an item that is not sent back to the head of its flow, as if it had not been taken. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
 
 /* Puts a resting item whose time has come to the head of its flow, or of the flow's low items. */
