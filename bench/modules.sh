@@ -1,5 +1,5 @@
-# One module against others: how long reads of chat take while eight connections send requests to another module, which
-# use 10 ms of processor time each, without and with limits of this module. Sourced by bench/run.
+# One module against others: how long reads of chat take while eight connections send requests of 10 ms of processor
+# time to another module, without and with limits of that module. Sourced by bench/run.
 
 # cpu_time of the module, in milliseconds per second
 cpu_limits=(200 10)

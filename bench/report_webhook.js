@@ -82,7 +82,7 @@ const rows = [
   ['backlog', 'hanging', `200 messages/s to one webhook, ${backlog} queued, receiver hangs`]
 ]
 
-/* CPU seconds per 10,000, or a dash below 0.1 s: a clock tick is 10 ms, so less is too coarse. */
+/* CPU seconds per 10,000, or a dash below 0.1 s: a clock tick is 10 ms, so smaller figures are too coarse. */
 function cpu (measure, who, which) {
   const used = median(of(runs, measure, who, (r) => r[which]))
   return used < 0.1 ? '–' : median(of(runs, measure, who, perTenThousand(which))).toFixed(2)

@@ -1,6 +1,6 @@
 # Ensures that pgbench, the peer and the host send the same statements. bench/sql has the only copy of chat's
-# statements. The functions below derive the host's text from it, look for it in the module's sources, give it to the
-# peer, and after a run compare it with the statements that PostgreSQL received. For readings it is the other way
+# statements. The functions below derive the host's text from this copy, look for it in the module's sources, give it to
+# the peer, and after a run compare it with the statements that PostgreSQL received. For readings it is the other way
 # round: pgbench's expressions replace the parameters of the module's statements. Sourced by bench/run.
 
 # statement NAME: prints the statement of bench/sql/NAME.sql as the host sends it, with parameters instead of pgbench's

@@ -333,7 +333,7 @@ install_operating() {
     return "$status"
 }
 
-# Runs them in an empty Debian 12 with the tarball of a release.
+# Runs the commands of docs/operating.md in an empty Debian 12 with the tarball of a release.
 install_empty() {
     rm -f "$top"/build/gcc/busbar-*.tar.xz
     make -C "$top/build/gcc" -s --no-print-directory dist >"$top/build/empty.log" 2>&1 || {

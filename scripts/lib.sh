@@ -40,8 +40,8 @@ may_become_root() {
 $2"
 }
 
-# Sets service_user, the user of PostgreSQL, which refuses to run as root. If the script runs as root, this is the owner
-# of the existing cluster, or `postgres`, which Debian's package creates; otherwise it is the script's user.
+# Sets service_user, the user of PostgreSQL, which refuses to run as root. If the script runs as root, service_user
+# is the owner of the existing cluster, or else `postgres`, which Debian's package creates; otherwise the script's user.
 choose_service_user() {
     local owner=
 
@@ -270,7 +270,7 @@ ${missing[*]}"
     kill "$watcher" 2>/dev/null || true
     let_services_be
     say "installed the packages in $((SECONDS - began)) s"
-    # do not start them at the next boot either
+    # do not start the services at the next boot either
     for service in redis-server redis-sentinel haproxy pgbouncer postgresql patroni etcd; do
         case " ${missing[*]} " in
         *" $service "* | *" $service-server "*)

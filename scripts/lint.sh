@@ -140,8 +140,8 @@ tidy_one() {
     local file=$1 without=-clang-analyzer-* text sum output
     shift
 
-    # with comments, because they can switch checks off, and with the definitions of macros; the file itself has its
-    # directives
+    # The text has comments, because they can switch checks off, and definitions of macros. `cat` adds the directives of
+    # the file itself.
     text=$(cat "$file" && clang -E -C -dD "$@" "$file") || return 1
     sum=$cache/$(printf '%s\n' "$checks" "$text" | sha256sum | cut -c1-64)
     [ ! -e "$sum.analyzed" ] || return 0

@@ -70,8 +70,8 @@ END
         sort -u | as_service tee "$data/cluster/pg_ident.conf" >/dev/null
 }
 
-# Removes lock files that a kill -9 or a power failure left. Their process id may belong to another process now, so it
-# checks the program and the directory of that process.
+# Removes lock files that a kill -9 or a power failure left. Their process id may belong to another process now, so the
+# function checks the program and the directory of that process.
 clear_stale_locks() {
     local file pid
 

@@ -1,5 +1,5 @@
--- Asks for 100 rows of the log of a random bulk upload listed in the file JOBS, starting at a random row: for all,
--- only the stored, or only the failed rows.
+-- Asks for 100 rows of the log of a random bulk upload in the file JOBS, starting at a random row:
+-- for any rows, for stored rows, or for failed rows.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")
 

@@ -1,4 +1,4 @@
--- Posts readings of one minute for d1 to d1000 in turn, or as many as DEVICES, each device's in order of time. BATCH is
+-- Posts readings of one minute for d1 to d1000 (or DEVICES devices) in turn, in order of time for each device. BATCH is
 -- the number of readings per request; FIRST is the first reading's minute since 2016.
 local here = debug.getinfo(1, "S").source:match("@(.*/)")
 dofile(here .. "common.lua")

@@ -1,5 +1,5 @@
--- Makes 1,000 devices of 1,000 kW of one organization, d1 to d1000, or as many as psql -v devices=N: old enough for ten
--- years of minutes.
+-- Makes devices of one organization with 1,000 kW each, d1 to d1000, or psql -v devices=N of them. The devices are old
+-- enough for ten years of readings by the minute.
 \set ON_ERROR_STOP on
 \if :{?devices}
 \else

@@ -1,5 +1,5 @@
--- Resets the counters to the seed's before a run, because posts make conversations unread: then a count reads more rows,
--- and a post moves fewer index entries. The messages stay.
+-- Resets the counters to the seed's before a run, because posts make conversations unread. With more unread
+-- conversations, a count reads more rows, and a post moves fewer index entries. The messages stay.
 \set ON_ERROR_STOP on
 SET client_min_messages = warning;
 BEGIN;
