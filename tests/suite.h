@@ -45,11 +45,11 @@ struct suite {
     int line;
     enum {
         SUITE_RUNS,       /* unless words choose other suites */
-        SUITE_RUNS_FULL,  /* also in a full run (BUSBAR_TEST_FULL) */
+        SUITE_RUNS_FULL,  /* in full runs (BUSBAR_TEST_FULL), and if a word names it */
         SUITE_RUNS_NAMED, /* only if a word names it */
         SUITE_FAULT,      /* the same; it is one of `./test fault` */
     } runs;
-    int timeout_s; /* of each test; 0: check's own, of 4 seconds */
+    int timeout_s; /* limit of each test; 0: check's default of 4 seconds */
     void (*before_all)(void), (*after_all)(void);
     void (*before_each)(void), (*after_each)(void);
 };

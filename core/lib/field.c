@@ -124,7 +124,7 @@ static bool problem_match(const char *row, const char *text, json_t *params)
         size_t figure = strspn(text, DIGITS "+-.e"), next = strcspn(after, "{");
         const char *stop = text[figure] == *after ? text + figure : text + strlen(text);
 
-        /* A value that is not a number ends before the next words of the row. */
+        /* A parameter that is not a number extends to the next words of the row. */
         for (const char *at = text; *stop != *after && *at; at++)
             if (!strncmp(at, after, next))
                 stop = at;

@@ -121,7 +121,7 @@ BB_PRINTF(2, 0) int warnings_vadd(json_t **warnings, const char *format, va_list
  */
 
 struct query_value {
-    const char *name;  /* of the field, also if the alias was used */
+    const char *name;  /* the field's name, even if the alias was sent */
     const char *value; /* decoded, checked and normalized */
 };
 

@@ -241,7 +241,7 @@ const char *address_client(const struct cidr_list *trusted, const char *peer,
 
     strcpy(out, peer);
     while (left && address_in(trusted, out)) {
-        size_t end = left, start; /* of the last hop */
+        size_t end = left, start; /* range of the last hop */
 
         while (end && strchr(" \t", list[end - 1]))
             end--;

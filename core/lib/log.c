@@ -215,7 +215,7 @@ static void log_text_fill(struct log_text *line, enum bb_level level, const char
  */
 struct writer {
     int fd;
-    char *path; /* of the file if the writer owns fd; NULL: fd belongs to the caller */
+    char *path; /* path of the file if the writer owns fd; NULL: the caller owns fd */
     char ring[RING_SIZE];
     uint64_t head, tail;
     uint64_t reported; /* number of lost lines that were reported */

@@ -107,7 +107,7 @@ enum {
 struct loop_stats {
     atomic_size_t requests, connections, rejected;
     atomic_size_t size[LOOP_PG_POOLS], ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
-        batches[LOOP_PG_POOLS]; /* by pool; `size` is the number of connections */
+        batches[LOOP_PG_POOLS]; /* one per pool; `size` is the number of connections */
     atomic_size_t shared[LOOP_PG_POOLS],
         sharers[LOOP_PG_POOLS]; /* shared executions, and requests in them: pg_merge.c */
     struct replica_stats {
@@ -118,7 +118,7 @@ struct loop_stats {
 
 struct loop {
     struct engine *engine;
-    const struct host_settings *host; /* of the live generation, set by the engine and by reloads */
+    const struct host_settings *host; /* the live generation's; reloads change the pointer */
     unsigned index;
     pthread_t thread;
     int epoll;

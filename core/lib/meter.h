@@ -29,7 +29,7 @@ void meter_thread(unsigned index);
  */
 struct meter *meter_route(const char *method, const char *path);
 
-extern struct meter meter_no_route; /* of requests that match no route */
+extern struct meter meter_no_route; /* counts requests that match no route */
 
 /* Counts a request of a route. `us` is the time until its response; -1: it is not measured. */
 void meter_request(struct meter *route, int status, int64_t us);

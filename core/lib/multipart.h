@@ -32,7 +32,7 @@ struct multipart_part {
 struct multipart_calls {
     int (*part)(void *arg, const struct multipart_part *part);
     int (*data)(void *arg, const char *bytes, size_t length);
-    int (*end)(void *arg); /* of the part */
+    int (*end)(void *arg); /* ends the part */
 };
 
 struct multipart {
@@ -44,7 +44,7 @@ struct multipart {
     char delimiter[MULTIPART_BOUNDARY_MAX + 4]; /* CR LF - - boundary */
     size_t delimiter_length;
     char *window;        /* MULTIPART_HEADERS_MAX bytes, from malloc(): input not yet passed on */
-    size_t start, end;   /* its range */
+    size_t start, end;   /* range of the window that is in use */
     size_t implied;      /* bytes at `start` that are not data: CR LF that may begin a delimiter */
     size_t line_start;   /* offset from `start` of the incomplete header line */
     const char *problem; /* why parsing stopped; NULL: a callback stopped it */

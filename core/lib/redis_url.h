@@ -19,7 +19,7 @@ struct redis_server {
 };
 
 struct redis_url {
-    const char *path; /* of a socket; NULL: connect to `servers` */
+    const char *path; /* path of a socket; NULL: connect to `servers` */
     struct redis_server servers[REDIS_SERVERS_MAX];
     size_t count;
     const char *user, *password; /* NULL: none */

@@ -493,7 +493,7 @@ void settings_fit(const struct settings *settings, const struct settings *live,
 
 /* ---- durations with units: "5s", "2m", "1h" or "500ms" ---- */
 
-enum { DIGITS_MAX = 9 }; /* of a number with a unit: in ms it fits into 64 bits */
+enum { DIGITS_MAX = 9 }; /* so that a number with a unit fits into 64 bits in ms */
 
 struct unit {
     unsigned flag;

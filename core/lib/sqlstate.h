@@ -39,7 +39,7 @@ struct sqlstate {
     const char *code; /* five characters, or the first ones of several codes */
     unsigned flags;
     int status;       /* of the response; 0: it depends on the flags */
-    const char *text; /* for the client, with a status */
+    const char *text; /* message for the client if there is a status */
 };
 
 extern const struct sqlstate sqlstate_table[]; /* the last row, "", is for unknown codes */

@@ -37,7 +37,7 @@ struct crash_note {
     char module[HISTORY_NAME];   /* the module at fault; "": unknown */
     char file[HISTORY_NAME];     /* its file without directory and .so; "": none */
     char how[HISTORY_NAME];      /* "SIGSEGV", "exit" … */
-    char report[HISTORY_REPORT]; /* its path; "": none */
+    char report[HISTORY_REPORT]; /* path of the report; "": none */
 };
 
 struct crash_row {
@@ -52,7 +52,7 @@ struct crash_history {
     unsigned restarts; /* number of server processes started after the first one */
     struct crash_row rows[HISTORY_ROWS];
     size_t row_count;
-    struct crash_note last; /* of the previous process; none if last.how is "" */
+    struct crash_note last; /* end of the previous process; none if last.how is "" */
 };
 
 /*

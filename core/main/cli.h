@@ -13,7 +13,7 @@ enum cli_exit { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 struct cli {
     const char *conf; /* path of the settings file */
     bool conf_given;  /* given with -c, which takes precedence over $BUSBAR_CONF */
-    const char *name; /* of a command of the host, such as "module new" */
+    const char *name; /* name of the host's command, such as "module new" */
     int argc;         /* the words after the command's name */
     char **argv;
 };

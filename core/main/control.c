@@ -55,7 +55,7 @@ struct control {
     char *path;
     int listen_fd;
     atomic_bool stop;
-    ino_t inode; /* of the socket file, which another host may have replaced */
+    ino_t inode; /* identifies the socket file, which another host may replace */
 };
 
 void control_answer(int fd, const char *text)

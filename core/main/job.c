@@ -238,7 +238,7 @@ static void job_timer(struct timer *timer)
         job_start(job);
     int64_t next_ms = job->loop->now_ms + job_period_of(job);
 
-    /* at a multiple of APART_MS, see timer_beat() */
+    /* due at a multiple of APART_MS, see timer_beat() */
     timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
 }
 
@@ -422,7 +422,7 @@ int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *)
     run->arg = arg;
     generation_acquire(generation);
     BB_LOCKED(&engine->lock);
-    /* in turn; while the host stops, the first loop gets all work, because it ends last */
+    /* loops take turns; while the host stops, the first loop gets all work, because it ends last */
     unsigned turn = engine->stopping ? 0 : engine->next_loop++ % engine->loop_count;
 
     run->loop = &engine->loops[turn];

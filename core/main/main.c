@@ -44,7 +44,7 @@ enum {
 static struct supervisor {
     char **argv;
     pid_t worker; /* 0: none */
-    int file;     /* with the content of `shared` */
+    int file;     /* a file with the content of `shared` */
     struct supervised_file shared;
     sigset_t signals, before; /* handled here; the server process gets the mask `before` */
     bool served;              /* a server process has served */

@@ -26,9 +26,9 @@ enum { ASKERS_MAX = 32, MEMORY_AGAIN_MS = 100 };
 struct reloader {
     struct engine *engine;
     pthread_t thread, reclaimer;
-    struct migrator *migrator; /* for the live generation; NULL: no database */
+    struct migrator *migrator; /* migrates for the live generation; NULL: no database */
     pthread_mutex_t lock;      /* protects the members below */
-    pthread_cond_t news;       /* for both threads */
+    pthread_cond_t news;       /* wakes both threads */
     int askers[ASKERS_MAX];
     size_t asker_count;
     bool wanted, stop;

@@ -262,7 +262,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
         if (engine->listeners.count &&
             (!(loop->http = http_new(loop, &http)) || (loop->pg && pg_replicas_open(loop->pg))))
             return -1;
-        /* in this order: statements of requests that begin in an iteration are sent in it */
+        /* this order lets requests that begin in an iteration send statements in it */
         if (loop->http)
             loop_add_part(loop, &(struct loop_part){http_run, http_timeout_ms, loop->http});
         if (loop->pg)
@@ -296,11 +296,11 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
                 /* without stopping the loops that already run: they have no requests yet */
                 stop_end_now(BB_ERROR, "the event loops cannot be started", 1);
         engine->loops[0].thread = pthread_self();
-        hang_watch_loops(engine); /* last, because it reads the loops' threads */
+        hang_watch_loops(engine); /* last, because the watchdog reads the loops' threads */
         listeners_tell(&engine->listeners);
         sd_notify_ready();
         loop_run(&engine->loops[0]);
-        hang_watch_end(); /* first, because it reads the loops' threads */
+        hang_watch_end(); /* first, because the watchdog reads the loops' threads */
         for (unsigned i = 1; i < engine->loop_count; i++)
             pthread_join(engine->loops[i].thread, NULL);
         /* The process ends within 5 s, even if a thread still waits. */

@@ -60,14 +60,14 @@ struct generation {
     bool reclaim_gone, reclaim_cut;
     int64_t live_ms;               /* monotonic time at which it went live */
     int64_t superseded_ms, cut_ms; /* when it was superseded, and when it will be cut */
-    const char **event_names;      /* of all modules, NULL-terminated */
+    const char **event_names;      /* events of all modules, NULL-terminated */
     unsigned number;
     struct arena *arena;
     struct settings *settings;
     const struct host_settings *host; /* settings->host */
     struct core_module *modules;      /* in the order in which they were opened */
     size_t module_count;
-    struct left_out *left_out; /* with room for all modules */
+    struct left_out *left_out; /* array with room for all modules */
     size_t left_out_count;
     struct router *router; /* owners are the struct host_handle of the modules */
     struct aead_keys *seal;

@@ -231,7 +231,7 @@ static bool generation_is_installed(const void *generation, const char *name)
 static void generation_left_out_add(struct generation *g, const char *name, const char *why)
 {
     g->left_out[g->left_out_count++] = (struct left_out){name, why};
-    settings_claim(g->settings, name); /* its section in the file is not an error */
+    settings_claim(g->settings, name); /* the module's section in the file is not an error */
 }
 
 /* Returns the name of the file of an entry of the list `modules`; NULL: out of memory. */
@@ -354,7 +354,7 @@ static void generation_load_modules(struct generation *g, struct setting_problem
     size_t *order = arena_alloc(g->arena, (g->module_count + 1) * sizeof *order);
     struct core_module *copy = arena_alloc(g->arena, (g->module_count + 1) * sizeof *copy);
 
-    /* by their services; after a problem they keep the configured order */
+    /* orders modules by their services; after a problem they keep the configured order */
     if (order && copy && !service_order(g->modules, g->module_count, order, problems)) {
         for (size_t i = 0; i < g->module_count; i++)
             copy[i] = g->modules[order[i]];

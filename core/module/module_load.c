@@ -44,7 +44,7 @@ static int module_copy_refuse(struct copier *copier, const char *table, const ch
 struct table_kind {
     const char *name;
     size_t at;                      /* offset of its struct bb_table */
-    size_t row_size;                /* of the host */
+    size_t row_size;                /* the host's size of a row */
     const struct table_kind *inner; /* the tables in its rows, the last without a name; or NULL */
 };
 

@@ -29,10 +29,10 @@ struct host_handle {
     struct account *account;        /* NULL until it is opened */
     int64_t limits[ACCOUNT_LIMITS]; /* from module_limits; the account has the limits in force */
     bool limited;                   /* module_limits has an entry for it */
-    struct meter **meters; /* for the rows of `metrics`; NULL for rows that the module reads */
-    char *open_problem;    /* of bb_open_fail(), from malloc(); the caller of `open` takes it */
-    bool opening;          /* `open` is running: bb_host_alloc() is allowed */
-    bool broken;           /* it used undeclared names, so it must not serve */
+    struct meter **meters;          /* one for each row of `metrics`; NULL for rows with `read` */
+    char *open_problem; /* text of bb_open_fail(), from malloc(); the caller of `open` frees it */
+    bool opening;       /* `open` is running: bb_host_alloc() is allowed */
+    bool broken;        /* it used undeclared names, so it must not serve */
 };
 
 static inline struct host_handle *handle_of(struct bb_host *host)

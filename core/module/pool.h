@@ -32,7 +32,7 @@ struct pool_call {
     void (*run)(void *arg);
     void *arg;
     int64_t begun_us;        /* when a thread started it */
-    struct account *account; /* of the module that is charged for it; NULL: the host */
+    struct account *account; /* the module that is charged for the call; NULL: the host */
 };
 
 /*

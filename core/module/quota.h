@@ -56,7 +56,7 @@ bool quota_exempt(const struct core_request *rq);
 
 struct quota_table {
     pthread_mutex_t lock;
-    atomic_size_t taken; /* by all owners; changed under the lock */
+    atomic_size_t taken; /* amount taken by all owners; changed under the lock */
     unsigned queues;     /* number of queues that use the table */
     struct quota_entry *spares, *rows[256];
 };
@@ -132,7 +132,7 @@ struct fair_entry {
 
 /* The waiting entries of one owner in one queue. */
 struct fair_flow {
-    STAILQ_ENTRY(fair_flow) next; /* of the queue */
+    STAILQ_ENTRY(fair_flow) next; /* next flow of the queue */
     STAILQ_HEAD(, fair_entry) entries;
     unsigned round, taken; /* used by callers only: last round, and entries taken in it */
 };

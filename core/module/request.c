@@ -339,7 +339,7 @@ int request_work(struct core_request *rq, struct bb_tx *tx,
                  int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
 {
     struct request_guard guard = {.outer = rq->guard, .work = true};
-    struct bb_host *volatile host = rq->pub.host; /* as above */
+    struct bb_host *volatile host = rq->pub.host; /* see api_guard() */
 
     rq->guard = &guard;
     if (!setjmp(guard.place)) /* otherwise bb_end() has jumped here */

@@ -98,7 +98,7 @@ struct core_request {
     bool timed_out;
     bool json_oom; /* memory ran out for JSON of this request; see json_set_oom_flag() */
     struct request_spent time_spent;
-    struct account *account; /* of the module that its first fiber began with; NULL: the host */
+    struct account *account; /* the module with which its first fiber began; NULL: the host */
     int64_t charged_us;      /* monotonic: its fiber's time was charged up to then */
     size_t counted_bytes;    /* its memory, as counted in the account */
     struct failure failure;

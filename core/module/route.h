@@ -39,7 +39,7 @@ struct route_match {
         const struct bb_field *field; /* its row, with the name */
     } segment[ROUTE_PARAMETERS_MAX];
     char allow[64]; /* "GET, PATCH" */
-    /* of the route, or of all routes for the path if none has the method */
+    /* roles of the route, or of all routes for the path if none has the method */
     unsigned roles, flags;
 };
 

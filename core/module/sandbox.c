@@ -94,7 +94,7 @@ enum { RESULT, NOISE, ENDED, CHILD_FDS };
 struct child {
     pid_t pid;
     int fds[CHILD_FDS]; /* two pipes and a pidfd; -1: closed */
-    size_t length;      /* of the result */
+    size_t length;      /* length of the result */
     bool late;
 };
 

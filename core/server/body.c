@@ -276,13 +276,13 @@ struct upload {
     size_t files_length;         /* bytes of all files */
     struct quota_charge on_disk; /* disk space, counted in advance in steps */
     size_t parts;                /* seen so far */
-    unsigned *counts;            /* for each part of the route */
+    unsigned *counts;            /* parts received so far, by part of the route */
     struct upload_batch batches[2];
     struct upload_batch *filling, *writing; /* writing NULL: the pool is idle */
     int error;                   /* errno of the pool; read only while the pool is idle */
     struct upload_file *written; /* open files not yet synced; read like `error` */
     unsigned written_count;
-    bool last;     /* for the pool: this is the last batch */
+    bool last;     /* the pool gets no further batch */
     bool stalled;  /* the connection is suspended until the pool has written */
     bool finished; /* no more data follows: write what was collected */
     bool idle;     /* all data was written */

@@ -323,8 +323,7 @@ static bool connection_accept(struct http *http, int listener)
 
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             log_line(BB_WARN, "connections cannot be accepted", "reason", strerror(errno), NULL);
-            http->refusing =
-                true; /* for a while, or the listeners would report events all the time */
+            http->refusing = true; /* otherwise the listeners would report events all the time */
             http_watch_listeners(http, false);
             timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms + REFUSE_MS);
         }

@@ -79,7 +79,7 @@ struct connection {
     struct reader reader;
     enum connection_set in_set;
     uint32_t set_events;            /* the events that libmicrohttpd expects, */
-    void *set_data;                 /* and its pointer with an event */
+    void *set_data;                 /* and the pointer that it expects with an event */
     bool has_ended;                 /* the last event reported that the client has shut down */
     char address[INET6_ADDRSTRLEN]; /* the peer's, see address_text() */
 };
@@ -119,7 +119,7 @@ struct http {
     struct timer sweep;
     LIST_HEAD(, connection) connections;
     int64_t looked_ms; /* time of the last search for connections to close */
-    size_t most;       /* its result: the maximum number of connections of one address */
+    size_t most;       /* result of the search: most connections of one address */
     size_t connection_count;
     size_t rejected; /* connections closed at once: over a limit, or out of memory */
     bool refusing;   /* out of descriptors: the listener is not watched for a while */

@@ -6,7 +6,7 @@
 
 /* ---- characters ---- */
 
-enum { TOKEN = 1, VALUE = 2, TARGET = 4, NAME = 8 /* of a host */ };
+enum { TOKEN = 1, VALUE = 2, TARGET = 4, NAME = 8 /* name of a host */ };
 
 #define LETTERS (TOKEN | VALUE | TARGET | NAME)
 

@@ -31,7 +31,7 @@ struct head {
     const char *reason; /* static text for the client; NULL with status 0 */
     bool split;         /* method and target are set, also for some refused heads */
     uint16_t method;
-    uint16_t target; /* of "http://host/path" only "/path" */
+    uint16_t target; /* only "/path" if the client sent "http://host/path" */
     uint8_t minor;   /* HTTP/1.minor */
     bool chunked;    /* there is a body, in chunks */
     bool expects;    /* the client waits for 100 (Continue) before it sends the body */

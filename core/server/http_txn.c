@@ -20,7 +20,7 @@
 
 enum {
     TOKEN_VALID_US = 500 * 1000, /* validity of the authenticator's result */
-    KEPT_PART = 4,               /* of the requests without a token: see txn_count() */
+    KEPT_PART = 4,               /* reserved part of anonymous requests, see txn_count() */
     DELAY_MS = 100,              /* delay of a refusal */
     HEADERS_MAX = 6 * 1024
 };
@@ -254,7 +254,7 @@ static const char *txn_plain_path(struct http_txn *txn)
         const char *sent = match->segment[i].start;
         const char *text = text_percent(sent, length, false, arena);
 
-        text = text ? text : arena_text(arena, sent, length); /* it is not UTF-8 */
+        text = text ? text : arena_text(arena, sent, length); /* not UTF-8 */
         path = arena_format(arena, "%s%.*s%s", path, (int)before, rest, text ? text : "");
         rest += before + strcspn(rest + before, "/");
     }
@@ -342,7 +342,7 @@ static void txn_check_role(struct core_request *rq)
 
         if (fits && admission)
             txn_enter(txn);
-        else if (audited && admission && txn_count(txn)) /* also limits audit records */
+        else if (audited && admission && txn_count(txn)) /* limits audit records, too */
             reply_failed(rq);
         else if (audited)
             api_audit(&rq->pub, NULL);
@@ -613,7 +613,7 @@ static enum MHD_Result txn_send(struct http_txn *txn)
  */
 static void txn_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {
-    static _Thread_local uint64_t count; /* of requests without a problem */
+    static _Thread_local uint64_t count; /* number of requests without a problem */
     const struct core_request *rq = &txn->rq;
     const struct host_settings *host = rq->generation->host;
     const struct bb_principal *principal = rq->pub.principal;

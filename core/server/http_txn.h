@@ -45,7 +45,7 @@ enum http_txn_phase {
 enum {
     REQUEST_ID_MAX = 64,
     BODY_LARGE = 64 * 1024,      /* larger bodies are parsed by a pool thread, and counted */
-    DRAIN_MAX = 32 * 1024 * 1024 /* of an unwanted body, so that the client gets the response */
+    DRAIN_MAX = 32 * 1024 * 1024 /* bytes of an unwanted body to discard */
 };
 
 struct upload;
@@ -90,7 +90,7 @@ struct http_txn {
     void *audit_record; /* see struct bb_auditor; NULL: none, or its outcome is recorded already */
     struct bb_stream *stream; /* the response if it is a stream, otherwise NULL */
     struct response *answer;  /* the one that the client gets: rq.response, or `late` */
-    struct response late;     /* at the deadline, while the handler still runs */
+    struct response late;     /* response at the deadline, while the handler still runs */
 };
 
 static inline struct http_txn *http_txn_of(struct bb_request *rq)

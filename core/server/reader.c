@@ -15,7 +15,7 @@ enum {
     PIECE = 64 * 1024,     /* maximum size of the chunks that libmicrohttpd gets */
     LINE_MAX_BYTES = 1024, /* maximum for the size of a chunk with its extensions, or a trailer */
     SPENT_MAX = 16 * 1024, /* maximum for extensions and trailers of one body */
-    DIGITS_MAX = 15        /* of a size, without leading zeros */
+    DIGITS_MAX = 15        /* maximum digits of a size, without leading zeros */
 };
 
 struct reader_buffer {

@@ -55,7 +55,7 @@ struct reader {
     int64_t left; /* bytes of the current piece of the body that libmicrohttpd still expects */
     int64_t rest; /* bytes after that piece */
     size_t spent; /* bytes used by extensions and trailers of this body */
-    int status;   /* of the response to a malformed body, with the reason; 0: not malformed */
+    int status;   /* status of the response to a malformed body; 0: not malformed */
     const char *reason;
     uint8_t out_at, out_end;
     char out[READER_OUT_MAX]; /* out[out_at..out_end) is passed to libmicrohttpd next */

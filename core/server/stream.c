@@ -107,7 +107,7 @@ struct bb_stream {
     atomic_bool joined;              /* has joined a topic */
     atomic_bool closing;             /* may join no more topics */
     LIST_HEAD(, topic_place) places; /* its topics; protected by topics_lock */
-    uint64_t publication;            /* its last one; protected by topics_lock */
+    uint64_t publication;            /* last publication that it got; protected by topics_lock */
     pthread_mutex_t lock;
     /* protected by the lock: */
     struct chunks queue;
@@ -512,7 +512,7 @@ const char *stream_type(const struct bb_stream *stream)
 
 /* A stream's membership in a topic. */
 struct topic_place {
-    LIST_ENTRY(topic_place) of_stream, of_topic; /* in the lists of both */
+    LIST_ENTRY(topic_place) of_stream, of_topic; /* in the lists of the stream and the topic */
     struct bb_stream *stream;
     struct topic *topic;
 };
@@ -619,7 +619,7 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
             /* stream_leave() frees `at`, and with the last stream also the topic */
             next = LIST_NEXT(at, of_topic);
             if (stream->publication == publications)
-                continue; /* it has the chunk from another topic */
+                continue; /* the stream has the chunk from another topic */
             stream->publication = publications;
             int status = stream_send(stream, chunk, true);
 
@@ -654,7 +654,7 @@ void stream_closed(struct bb_stream *stream)
     atomic_store(&stream->closing, true);
     if (atomic_load(&stream->joined)) { /* streams without topics do not need the lock */
         BB_LOCKED(&topics_lock);
-        stream_leave(stream); /* from here on nobody calls `full` */
+        stream_leave(stream); /* `full` is not called any more */
     }
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);

@@ -20,7 +20,7 @@ struct dial_attempt {
 };
 
 struct dial {
-    struct watch watch; /* first member: of the eventfd that reports the result */
+    struct watch watch; /* first member; watches the eventfd that reports the result */
     struct timer timer; /* the second attempt */
     struct loop *loop;
     const struct dial_kind *kind;

@@ -45,8 +45,8 @@ enum migrate_outcome migrate_run(const struct generation *generation, bool apply
 struct migrate_db {
     PGconn *conn;
     struct migrate_report *report;
-    enum migrate_outcome outcome; /* of the failed operation; MIGRATE_DONE until then */
-    char sqlstate[6];             /* of the last failure, or "" */
+    enum migrate_outcome outcome; /* result of the failed operation, at first MIGRATE_DONE */
+    char sqlstate[6];             /* SQLSTATE of the last failure, or "" */
     bool unreplicated;            /* a commit may not have reached the synchronous standby */
 };
 

@@ -65,15 +65,14 @@ struct pg_op {
     int *lengths;
     int *formats;
     struct bb_rows rows; /* owned until taken */
-    bool preparing;      /* its next result is for preparing, not for executing it */
+    bool preparing;      /* the next result is for preparing, not for executing */
 };
 
 struct pg_request {
     struct pg_request *next;
-    struct fair_entry
-        queued;              /* in the queue; has the owner also while the request is in progress */
-    struct pg_pool *pool;    /* set while it has an owner */
-    struct core_request *rq; /* NULL: abandoned */
+    struct fair_entry queued; /* also has the owner while the request is in progress */
+    struct pg_pool *pool;     /* set while it has an owner */
+    struct core_request *rq;  /* NULL: abandoned */
     struct pg_op *ops, *last;
     size_t bytes;                   /* size of its values */
     uint64_t key;                   /* unit pool: determines the connection */

@@ -241,7 +241,7 @@ void pg_conn_move_waiting(struct pg_conn *lost)
         if (pool->conns[i].state == PG_READY && (!best || pool_better(&pool->conns[i], best)))
             best = &pool->conns[i];
     }
-    struct pg_request **place = best ? &best->again : NULL; /* for the next one sent again */
+    struct pg_request **place = best ? &best->again : NULL; /* for the next request sent again */
 
     while (best && (request = pool_take_any(lost, &again))) {
         pg_conn_queue(best, request, again ? place : NULL);

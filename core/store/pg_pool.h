@@ -27,7 +27,7 @@ struct pg_batch {
 struct pg_conn {
     struct watch watch; /* first member */
     struct pg_pool *pool;
-    unsigned index;    /* in its pool */
+    unsigned index;    /* index in the pool */
     PGconn *pg;        /* PG_READY */
     struct dial *dial; /* PG_CONNECTING */
     enum pg_state state;
@@ -37,7 +37,7 @@ struct pg_conn {
     const char *fault; /* why it is closed at once, see pg_conn.c; or NULL */
     const char *end;   /* why it is closed after the results that have arrived; or NULL */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
-    struct pg_batch *oldest;        /* of the batches in progress */
+    struct pg_batch *oldest;        /* oldest batch in progress */
     size_t batches;                 /* their number */
     int64_t oldest_ms;  /* when the oldest batch in progress was sent or last made progress */
     int64_t charged_us; /* up to when its time was charged to modules */
@@ -60,8 +60,8 @@ struct pg_pool {
     size_t depth; /* maximum number of batches in progress per connection */
     size_t batch_max;
     size_t queued; /* requests, or in the tx pool also callers, that wait for all connections */
-    size_t shared, sharers;    /* shared executions so far, and the requests in them */
-    struct quota_table owners; /* of waiting or running requests, and of checked out connections */
+    size_t shared, sharers;      /* shared executions so far, and the requests in them */
+    struct quota_table owners;   /* have requests (waiting or running) or checked out connections */
     TAILQ_HEAD(, pg_tx) waiters; /* tx pool: callers that wait for a connection, oldest first */
 };
 
@@ -70,7 +70,7 @@ struct pg {
     struct pg_pool pools[PG_POOLS];
     struct timer sweep;      /* closes connections that have been silent for too long */
     struct timer rest;       /* when the next owner may have a long statement again */
-    struct quota_owner last; /* of the last request */
+    struct quota_owner last; /* owner of the last request */
     int64_t shared_us;       /* monotonic: when `last` changed */
     /* units in the long pool; units with the same keys also go there */
     LIST_HEAD(, pg_request) large;

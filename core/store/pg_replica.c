@@ -35,7 +35,7 @@
 #include "core/store/sql.h"
 
 enum {
-    RESPONSE_MS = 1000, /* for the response to a check, in addition to replica_lag */
+    RESPONSE_MS = 1000, /* timeout of a check, in addition to replica_lag */
     LEAST_WAIT_MS = 20,
     WAIT_FACTOR = 4 /* a read waits for this multiple of the lag that the last check found */
 };
@@ -78,7 +78,7 @@ static int64_t replica_lag_most(const struct pg *pg)
     const struct host_settings *host = pg->loop->host;
     int64_t lag = host->database.replica_lag, half = host->database.statement_timeout / 2;
 
-    return lag < half ? lag : half; /* or statement_timeout would end the wait */
+    return lag < half ? lag : half; /* otherwise statement_timeout would end the wait */
 }
 
 static void replica_note(struct pg_replica *replica, enum replica_state state, int64_t lag_ms)
@@ -220,7 +220,7 @@ static void replica_timer(struct timer *timer)
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, replica_check);
     struct loop *loop = pg->loop;
     struct generation *g = engine_generation(loop->engine);
-    bool stopping = engine_stopping(loop->engine); /* then the loop may end at any time */
+    bool stopping = engine_stopping(loop->engine); /* true: the loop may end at any time */
     bool ready = !stopping && atomic_load(&loop->engine->schema) == SCHEMA_READY;
 
     for (unsigned i = 0; ready && i < pg->replica_count; i++) {

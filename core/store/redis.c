@@ -44,11 +44,11 @@ struct redis_target {
 
 struct redis_link {
     int fd;
-    BIO *bio; /* of the socket, or of TLS on it */
+    BIO *bio; /* of the socket, or of TLS on the socket */
     redisReader *reader;
     char *out; /* bytes to send */
     size_t out_length;
-    int64_t timeout_ms; /* for each reply while opening */
+    int64_t timeout_ms; /* limit for each reply while the link is opened */
 };
 
 /* Reads or writes. Returns the number of bytes, or -1 with errno; EAGAIN: later. */
@@ -147,7 +147,7 @@ static redisReply *link_call(struct redis_link *link, const char *const *argv,
             continue;
         failed = count < 0 || redisReaderFeed(link->reader, bytes, (size_t)count) != REDIS_OK ||
                  redisReaderGetReply(link->reader, &reply) != REDIS_OK;
-        if (!failed && !reply && clock_mono_ms() > until_ms) { /* it sends a byte at a time */
+        if (!failed && !reply && clock_mono_ms() > until_ms) { /* the server sends single bytes */
             errno = EAGAIN;
             failed = true;
         }
@@ -460,7 +460,7 @@ static void redis_answer(struct redis *redis, const redisReply *reply)
     redis->call_count--;
     call->done = true;
     if (!call->rq) {
-        if (call->probe && reply) { /* of a write: Redis must accept writes */
+        if (call->probe && reply) { /* the probe is a write: Redis must accept writes */
             bool good = reply->type == REDIS_REPLY_STATUS;
             const char *why = reply->str ? reply->str : "unexpected reply to SET";
 

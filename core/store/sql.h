@@ -43,7 +43,7 @@ struct bb_tx {
     int first_hook_statement;   /* interactive: the index of the first statement of `request` */
     bool over;                  /* unit: committed, or the commit failed */
     int count;                  /* number of statements */
-    struct bb_rows **results;   /* by statement; a unit's after its commit */
+    struct bb_rows **results;   /* one for each statement; a unit has them after its commit */
     size_t results_room;
     struct tx_before *before;
     struct tx_after *after, **after_end;

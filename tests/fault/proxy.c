@@ -22,7 +22,7 @@ struct way {
 
 struct link {
     int client, server;  /* -1: none */
-    struct way up, down; /* to the server, to the client */
+    struct way up, down; /* bytes to the server, bytes to the client */
     unsigned change;     /* the last change of the mode that this link has noticed */
     bool swallow;
 };
@@ -35,7 +35,7 @@ struct proxy {
     long amount;
     unsigned change;
     atomic_int hits;
-    atomic_llong passed; /* of the server's bytes */
+    atomic_llong passed; /* number of the server's bytes */
     pthread_t thread;
     struct link links[LINKS];
 };

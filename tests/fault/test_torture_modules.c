@@ -319,7 +319,7 @@ TEST(a_webhook_secret_without_memory_is_not_omitted_from_signatures)
     ck_status(webhook_call(works.host, works.admin, "POST", &made, "/rotate-secret"), 200);
     ck_status(talk_post(works.host, works.admin, &works.talk, ADMIN_EMAIL, "short"), 201);
     catcher_wait(catcher, 1, CAUGHT_MS);
-    strcpy(works.rack.numbers->only, "/fd/"); /* of modules: they are loaded from private copies */
+    strcpy(works.rack.numbers->only, "/fd/"); /* path of modules' private copies */
     for (int n = 1; n <= SECRET_DEEPEST; n++) {
         rack_arm(&works.rack, n);
         webhook_change(works.host, works.admin, &made, json_pack("{sb}", "active", 1));

@@ -119,7 +119,7 @@ static int commit_none(struct bb_request *rq)
     return bb_commit(rq, NULL, 200, json_object()) ? 200 : bb_failed(rq);
 }
 
-static struct bb_tx *kept; /* of a request or transaction that has ended */
+static struct bb_tx *kept; /* belongs to a request or transaction that has ended */
 
 static int keep_handle(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {

@@ -82,7 +82,7 @@ static int get_half(struct bb_request *rq)
 
 struct added {
     int64_t counter;
-    int index; /* of the unit's statement */
+    int index; /* index of the unit's statement */
 };
 
 static void look(struct bb_request *rq, struct bb_tx *unit, void *arg)

@@ -13,9 +13,9 @@
 #define BUCKET_SECRET_KEY "S3RVER"
 
 struct bucket {
-    struct host at; /* for http(): its port */
+    struct host at; /* has the port, for http() */
     const char *directory, *log;
-    const char *endpoint; /* for hosts */
+    const char *endpoint; /* the setting of hosts */
     bool made;            /* whether the bucket is there */
     int tls_port;         /* 0: it has no certificate */
     struct tls_pair tls;

@@ -15,7 +15,7 @@ struct answer {
     char *body;  /* terminated by a NUL */
     size_t length;
     json_t *json;  /* NULL: the body is not JSON */
-    char *headers; /* of this response, unparsed lines */
+    char *headers; /* unparsed lines of this response */
     double seconds;
     char problem[CURL_ERROR_SIZE];
 };
@@ -24,10 +24,10 @@ struct call {
     const char *method, *path;
     const char *token;          /* NULL: none */
     const char *body;           /* NULL: none */
-    size_t length;              /* of the body; 0: up to its NUL */
+    size_t length;              /* length of the body; 0: up to a NUL */
     const char *type;           /* NULL: application/json */
     const char *const *headers; /* further "Name: value"; NULL-terminated */
-    CURL *connection;           /* of client_open(), kept alive between calls; NULL: a new one */
+    CURL *connection;           /* from client_open(), kept alive between calls; NULL: a new one */
     const struct host *host;    /* NULL: the host that the function is called with */
 };
 

@@ -53,7 +53,7 @@ struct postgres {
 
 /* The run's shared server. Tests that stop a server make their own. */
 extern struct postgres *the_postgres;
-extern const char *the_redis; /* its socket */
+extern const char *the_redis; /* the socket of the run's Redis */
 
 /* Makes and starts a new cluster with the roles and the migrated template. All but the first are
  * copies of one cluster and have the same system identifier. */
@@ -71,7 +71,7 @@ char *postgres_program(const char *name);
 void postgres_start(struct postgres *pg);
 
 int port_bind(int *port);   /* returns a socket that is bound to a free port of 127.0.0.1 */
-int port_listen(int *port); /* the same, listening */
+int port_listen(int *port); /* returns a socket that listens on such a port */
 int free_port(void);
 
 /* SIGINT: fast shutdown, SIGQUIT: immediate shutdown, SIGKILL: like a crash. */
@@ -149,11 +149,11 @@ struct host_spec {
     const char *more; /* whole sections, at the end */
     const char *const *environment;
     const char *const *wrapper; /* words before the program, which they exec; NULL-terminated */
-    int port;                   /* to listen on; 0: any */
+    int port;                   /* port to listen on; 0: any */
     bool keep_port;             /* start it again on the port of the first start */
     bool plain;                 /* use the build without sanitizers, for tests that sanitizers
                                  * would disturb */
-    bool supervised;            /* run it under its supervisor; `pid` is the supervisor's then */
+    bool supervised;            /* run it under a supervisor, whose process is `pid` */
 };
 
 struct host {
@@ -162,7 +162,7 @@ struct host {
     int port;
     const char *const *environment, *const *wrapper;
     bool plain, keep_port, supervised;
-    bool other_schema; /* its statements may fail because the database is another one */
+    bool other_schema; /* statements may fail, because the schema is a different one */
     int status;        /* wait status, if host_run() found that it had ended */
     pid_t owner;       /* the process that started it */
     struct host *older;

@@ -127,7 +127,7 @@ static void pin_port(const struct host *host)
         file_write(host->conf, text("%.*s:%d%s", (int)(any - conf), conf, host->port, any + 2));
 }
 
-static struct host *newest; /* of those that host_run() started, also before a fork */
+static struct host *newest; /* newest host that host_run() started, also before a fork */
 
 bool host_run(struct host *host)
 {
@@ -153,7 +153,7 @@ bool host_run(struct host *host)
     if (host->keep_port && host->port)
         pin_port(host);
     if (host->pid && host->owner != getpid()) {
-        if (!host->owner) { /* else it is in the list already */
+        if (!host->owner) { /* otherwise the list already has the host */
             host->older = newest;
             newest = host;
         }

@@ -45,7 +45,7 @@ void ledger_close(struct ledger *ledger);
 struct ledger_load {
     struct ledger *ledger;
     const char *address;    /* "127.0.0.1" */
-    const atomic_int *port; /* of each host; may change while it runs */
+    const atomic_int *port; /* port of each host; may change while the load runs */
     int hosts;              /* writers use them in turn; 0: one host */
     const char *token;
     int64_t conversation;

@@ -368,7 +368,7 @@ bool process_shadowed(void)
 /* Returns the expected size, so that a log of megabytes is not copied while it grows. */
 static size_t room_for(int fd)
 {
-    enum { MORE = 4096 }; /* for growth of a log; files in /proc have no size */
+    enum { MORE = 4096 }; /* a log may grow, and files in /proc have no size */
     struct stat about;
 
     return MORE + (fstat(fd, &about) ? 0 : (size_t)about.st_size);

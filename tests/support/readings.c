@@ -5,7 +5,7 @@ struct person *b;
 void readings_open(const char *name)
 {
     stage_open(&(struct host_spec){.name = name,
-                                   .http = "  deadline: 60000\n", /* for busy machines */
+                                   .http = "  deadline: 60000\n", /* machines may be busy */
                                    .db = "  statement_timeout: 60000\n",
                                    .modules = text("[auth, device, reading, metrics, \"%s\"]",
                                                    harness_test_module("module_spy"))});

@@ -23,7 +23,7 @@ struct operation {
     const char *method, *written; /* in lower case; the path as written in the document */
     struct path path;
     const json_t *responses;
-    atomic_uchar *seen; /* by index in `responses` */
+    atomic_uchar *seen; /* one for each of `responses` */
 };
 
 static json_t *document;

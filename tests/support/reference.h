@@ -16,7 +16,7 @@ void reference_share(void);
 void reference_open(void);
 
 struct reference_answer {
-    const char *method, *target; /* of the request */
+    const char *method, *target; /* method and target of the request */
     long status;
     const char *headers; /* unparsed lines */
     const char *body;

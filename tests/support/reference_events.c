@@ -87,7 +87,7 @@ void reference_keeps_event(const char *name, const char *head, const char *body,
         return;
     if (!schema && !head)
         schema = progress_schema(name);
-    if (!schema && !head && (!strcmp(name, "reset") || !strcmp(name, "typing"))) /* not stored */
+    if (!schema && !head && (!strcmp(name, "reset") || !strcmp(name, "typing"))) /* no webhook */
         return;
     if (!schema)
         problem = "it is not an event of the reference";

@@ -18,7 +18,7 @@ static char separator_of(const char *body, size_t length)
 }
 
 struct table {
-    size_t cells, all, records; /* of this record, of the first one, and complete ones */
+    size_t cells, all, records; /* cells of this record and of the first; complete records */
     bool uneven;
 };
 

@@ -354,7 +354,7 @@ static const char *flaw_examples(const struct judged *at)
 
 static const struct keyword {
     const char *name;
-    check *check, *flaw; /* of a value, and of the rule itself; NULL: there is nothing to check */
+    check *check, *flaw; /* checks of a value, and of the rule itself; NULL: none */
 } keywords[] = {
     {"type", check_type, flaw_type},
     {"properties", check_properties, flaw_properties},
@@ -433,7 +433,7 @@ const char *schema_flaw_inside(const json_t *document, const json_t *part)
             return text("[%zu]%s", i, flaw);
     }
     json_object_foreach ((json_t *)(uintptr_t)part, key, member) {
-        if (!strncmp(key, "example", 7)) /* or `examples`: may have members of any name */
+        if (!strncmp(key, "example", 7)) /* `example` and `examples` may have members of any name */
             continue;
         flaw = strcmp(key, "schema") != 0 ? schema_flaw_inside(document, member)
                                           : schema_flaw(document, member);

@@ -12,7 +12,7 @@ struct together {
     const struct person *admin; /* reads the metrics */
     PGconn *db;
     const char *tables; /* an argument of LOCK TABLE: the locks that hold the requests */
-    const char *pool;   /* of the host's first loop: "read", "unit", "write" */
+    const char *pool;   /* pool of the host's first loop: "read", "unit", "write" */
     int least;          /* release the tables when this many requests wait or share a waiting
                          * statement */
     /* NULL, or a statement of another connection that locks the rows which the requests need next;

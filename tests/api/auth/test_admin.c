@@ -251,7 +251,7 @@ TEST(an_account_approved_during_the_sweep_is_kept)
     struct host *second =
         host_start(&(struct host_spec){.name = "admin-race-2", .database = database});
 
-    /* it has passed the account that is being approved, or waits for its row */
+    /* the job has passed the account that is being approved, or waits for the row */
     WAIT_UNTIL(are_swept(own) || sql_number(own, "SELECT count(*) FROM pg_locks WHERE NOT granted"),
                20000);
     sql_run(approving, "COMMIT");

@@ -9,7 +9,7 @@
 #include "people.h"
 #include "wire.h"
 
-#define TRIES 10   /* of each kind */
+#define TRIES 10   /* logins of each kind */
 #define LOGINS 200 /* at once: they are sent while the host is stopped */
 #define CROWD 64   /* within the share of an address and of an account */
 

@@ -118,7 +118,7 @@ TEST(devices_of_a_group_may_be_given_by_any_key)
     ask(m, 400, NULL, "%s['k1',%jd]}", group, ids[0]);
     ask(m, 201,
         text("{'deviceIds':[%jd,%jd,%jd,%jd,%jd]}", ids[0], ids[1], ids[2], ids[3],
-             named), /* as GET has them */
+             named), /* the deviceIds of GET */
         "%s['k1','%s',%jd,'%jd',%jd]}", group, uuid, ids[2], ids[3], ids[3]);
 }
 

@@ -13,7 +13,7 @@ enum { READINGS = 3, WH = 2000, LARGE = 20, TURN_US = 700000 /* longer than a tu
 #define SHORT "  statement_timeout: 400\n"
 #define BATCH "  statement_timeout: 1000\n"
 
-static int64_t start; /* of the cycle */
+static int64_t start; /* start of the cycle */
 
 /* Any statement may exceed its short time on a busy machine; then the command fails, and the next
  * one continues. */

@@ -57,7 +57,7 @@ TEST(the_rest_below_a_kilowatt_hour_is_carried_to_the_next_cycle)
     for (int i = 0; i < 4; i++)
         store(m, "c1", "Delta", start + i * DAY_MS, start + (i + 1) * DAY_MS, wh[i]);
     certificates_issue(db, host);
-    /* as if all readings were new again */
+    /* simulates that all readings are new again */
     sql_run(db, "INSERT INTO certificate_look SELECT device, '-infinity', 'infinity'"
                 " FROM certificate_member ON CONFLICT DO NOTHING");
     certificates_issue(db, host);

@@ -244,7 +244,7 @@ TEST(the_command_restores_everything)
 
     archive(&one);
     archive(&other);
-    talk_retention(host, " 0"); /* or the job could archive them again at once */
+    talk_retention(host, " 0"); /* otherwise the job could archive them again at once */
     host_says(host, 0, "chat", "restore");
     ck_assert_int_eq(stored(&one), 5);
     ck_assert_int_eq(stored(&other), 6);

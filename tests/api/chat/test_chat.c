@@ -5,7 +5,7 @@
 enum { MIB = 1048576, LONG = 120 };
 
 #define EMOJI "\xF0\x9F\x98\x80"  /* U+1F600: 4 bytes */
-#define ESCAPED "\\ud83d\\ude00"  /* the same in 12 */
+#define ESCAPED "\\ud83d\\ude00"  /* the same character in 12 bytes */
 #define MIXED "\xc3\xa4\"\n\\x\t" /* some are escaped in JSON */
 
 static struct person *platform;

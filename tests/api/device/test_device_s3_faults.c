@@ -1,6 +1,6 @@
 /*
- * A bucket that refuses, cuts, hangs, corrupts or disappears: no document without its row or row
- * without its document, no wrong content, and a clear response.
+ * A bucket that refuses, cuts, hangs, corrupts or disappears: each document has
+ * its row and each row its document, contents are never wrong, and responses are clear.
  */
 #include "s3.h"
 #include "suite.h"

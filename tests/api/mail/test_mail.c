@@ -221,7 +221,7 @@ TEST(a_mail_that_expires_is_abandoned)
     end();
 }
 
-/* as while secrets.keys is changed on one host after another */
+/* This happens while secrets.keys is changed on one host after another. */
 TEST(a_mail_whose_key_a_host_lacks_stays_in_the_outbox)
 {
     prepare("mail_key", NULL);
@@ -230,7 +230,7 @@ TEST(a_mail_whose_key_a_host_lacks_stays_in_the_outbox)
 
     host_logs(host, 0, "mail not sent, retry");
     host_stop(host);
-    sql_run(db, "DELETE FROM auth_key"); /* of the other key, too */
+    sql_run(db, "DELETE FROM auth_key"); /* the rows of both keys */
     char *conf = file_text(host->conf);
     const char *key = strstr(conf, "keys: [\"") + strlen("keys: [\""),
                *other = text_repeated("0", 64);

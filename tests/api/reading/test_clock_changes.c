@@ -9,7 +9,7 @@
 struct series {
     const char *zone;
     int64_t begin; /* ms since 1970 */
-    int minutes;   /* of each period */
+    int minutes;   /* length of each period */
     const char *times[8];
 };
 

@@ -101,7 +101,7 @@ TEST(a_late_reading_not_yet_issued_can_be_voided_without_an_admin)
     int64_t id = store(m, "vl", "Delta", now - HOUR_MS, now, 2000);
 
     certificates_issue(db, host);
-    void_reading(m, "vl", id, 200, NULL); /* its cycle has not ended */
+    void_reading(m, "vl", id, 200, NULL); /* the cycle has not ended */
     ck_assert_int_eq(certificates_issued(group), 0);
 }
 

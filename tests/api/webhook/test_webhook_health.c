@@ -26,7 +26,7 @@ static void listen_to_events(void)
     webhook_with(host, admin, catcher_url(ear, "ear"), "'events':[" EVENTS "]");
 }
 
-/* Returns the latest of these events about a webhook, or NULL; counts them. */
+/* Returns the latest of these events about a webhook, or NULL. Sets the number of events. */
 static json_t *heard(const char *event, const struct webhook_made *made, size_t *count)
 {
     json_t *last = NULL;

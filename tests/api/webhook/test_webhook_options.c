@@ -340,7 +340,7 @@ TEST(both_signatures_are_sent_and_after_a_rotation_two_of_each)
     ck_assert(openssl_verifies(caught, signature_at(caught, 2), key, ""));
     ck_assert(openssl_verifies(caught, signature_at(caught, 3), old, ""));
 
-    /* as if a day had passed */
+    /* simulates that a day has passed */
     sql_run(db, text("UPDATE webhook_hook SET previous_until = now() - interval '1 s'"
                      " WHERE id = %jd",
                      (intmax_t)made.id));

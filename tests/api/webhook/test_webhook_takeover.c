@@ -114,7 +114,7 @@ TEST(a_webhook_that_fails_before_and_after_a_takeover_is_disabled_once)
     host_stop(host);
 }
 
-/* Fails the test unless each number follows numbers that have all arrived; they may be repeated. */
+/* Fails the test if a number arrives before all smaller numbers. Numbers may be repeated. */
 static void expect_in_order(const struct catcher *catcher, size_t count, int64_t last)
 {
     int64_t most = 0;

@@ -24,7 +24,7 @@ TEST(retry_after_counts_only_in_the_final_response)
 
     expect_json(say_until(&made, "at the usual time", "delivered"), "{'attempts':[{},{}]}");
     ck_assert_int_lt(catcher->list[1].at_ms - catcher->list[0].at_ms,
-                     30000); /* not the Retry-After of the 103 */
+                     30000); /* the Retry-After of the 103 does not count */
 }
 
 TEST(endless_response_headers_fail_the_attempt_with_that_error)

@@ -82,7 +82,7 @@ static void set_up(void)
     ck_status(http(host, "DELETE", text(DEVICE "/%s", paths[DELETED]), person->token, NULL), 200);
     upload(LATER);
     sql_run(db, "SELECT pg_create_restore_point('archived')");
-    talk_retention(host, " 0"); /* or the job could archive again */
+    talk_retention(host, " 0"); /* otherwise the job could archive again */
     host_says(host, 0, "chat", "restore");
     sweep("2 hours ago");
     sql_run(db, "SELECT pg_create_restore_point('restored')");

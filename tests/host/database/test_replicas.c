@@ -182,7 +182,7 @@ TEST(a_replica_that_fails_is_left_out_and_comes_back)
     for (int i = 0; i < HOSTS; i++)
         for (int k = 0; k < STANDBYS; k++)
             read_all(i);
-    host_logs(hosts[0], 0, "no response within the time limit"); /* to a later check */
+    host_logs(hosts[0], 0, "no response within the time limit"); /* no response to a later check */
     signal_sessions(db, SIGCONT);
     PQfinish(db);
     until(0, "in use");

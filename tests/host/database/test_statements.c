@@ -93,7 +93,7 @@ TEST(set_is_an_error_outside_a_checked_out_transaction)
     poke(own, "POST", "unit/set-local", 500);
     poke(own, "POST", "transaction/set-local", 201);
     poke(own, "POST", "transaction/set?refuse=1", 409);
-    poke(own, "POST", "transaction/set", 500); /* its next statement finds no table */
+    poke(own, "POST", "transaction/set", 500); /* the next statement finds no table */
     ck_assert_ptr_null(
         strstr(answer_text(poke(own, "GET", "query/styles", 200), "cell"), "nowhere"));
     poke(own, "POST", "unit/one", 201);

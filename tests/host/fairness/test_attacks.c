@@ -195,7 +195,7 @@ static int64_t bytes_below(const char *directory)
         struct stat now;
 
         if (entry->d_name[0] == '.' || stat(path, &now))
-            continue; /* it may be gone by now */
+            continue; /* the file may be gone by now */
         bytes += S_ISDIR(now.st_mode) ? bytes_below(path) : now.st_size;
     }
     if (open)

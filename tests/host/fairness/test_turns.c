@@ -174,7 +174,7 @@ TEST(a_request_waits_for_at_most_one_batch_of_another_account)
 {
     struct wire *crowd[CROWD + PLUGS], *other;
     start("turns_crowd", "");
-    expect_ok(ask_for(ada, "read", 0)); /* now their tokens are cached */
+    expect_ok(ask_for(ada, "read", 0)); /* the host has now cached the tokens */
     expect_ok(ask_for(bob, "read", 0));
     plug(crowd);
     for (int i = PLUGS; i < CROWD + PLUGS; i++)

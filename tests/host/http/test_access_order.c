@@ -108,7 +108,7 @@ TEST(a_wrong_role_is_refused_before_the_body_type_is_checked)
 
 static const struct {
     const char *headers;
-    int status, anonymous; /* for {} with a token; for a login without one */
+    int status, anonymous; /* statuses of {} with a token, and of a login without one */
 } types[] = {
     {JSON, 200, 400},
     {"Content-Type: APPLICATION/JSON\r\n", 200, 400},

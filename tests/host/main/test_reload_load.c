@@ -58,7 +58,7 @@ static void *client(void *arg)
         } else if (turn == 1) {
             atomic_fetch_add(&posted, 1);
         }
-        usleep(THINK_US); /* or the clients alone would use all processors */
+        usleep(THINK_US); /* otherwise the clients alone would use all processors */
     }
     curl_easy_cleanup(call.connection);
     return NULL;

@@ -6,7 +6,7 @@
 
 enum {
     COMERS = 300,  /* more than a loop accepts in one iteration */
-    RUNS = 8,      /* of module_wave.c */
+    RUNS = 8,      /* as in module_wave.c */
     GONE_MS = 9000 /* the limit for threads is 5 s, for requests 10 s */
 };
 

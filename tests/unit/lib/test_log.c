@@ -11,7 +11,7 @@
     "msg=x"
 
 static char got[2000000];
-static int ends[2]; /* of the pipe that the log is written to */
+static int ends[2]; /* the pipe to which the log is written */
 
 /* Reads the pipe until its writers are closed. */
 static size_t drain(int fd)
@@ -296,7 +296,7 @@ static void *write_lines(void *arg)
     for (int i = 0; i < WRITES; i++) {
         log_line(BB_INFO, "one of many lines", NULL);
         if (i % 16 == 0)
-            log_flush(); /* so that the ring does not fill up */
+            log_flush(); /* keeps the ring from filling up */
     }
     return NULL;
 }

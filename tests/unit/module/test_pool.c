@@ -342,7 +342,7 @@ TEST(a_single_call_does_not_wait_for_those_of_an_owner_with_many)
     }
     sem_wait(&begun);
     sem_post(&go);
-    sem_post(&go); /* for the call of set_up(), which the other pools run */
+    sem_post(&go); /* ends the call of set_up() */
     hear_of(2);
     ck_assert_int_eq(submit_of(BERT, 5, run, true), 0);
     hear_of(1);

@@ -442,7 +442,7 @@ TEST(draining_completes_a_large_response)
     http_stage_pass(DRAIN_MS);
     ck_assert(!drain());
     client_listen(deaf);
-    client_expect_stage(deaf, STAGE_IDLE); /* its headers were sent before the stop */
+    client_expect_stage(deaf, STAGE_IDLE); /* the headers were sent before the stop */
     http_stage_pass(0);
     http_stage_pass(DRAIN_MS);
     http_stage_until(is_drained, NULL);

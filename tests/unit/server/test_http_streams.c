@@ -145,7 +145,7 @@ TEST(a_new_generation_ends_all_streams_except_whole_ones)
     ck_assert(http_routes_is_whole(client));
     http_routes_send(last, "goes on\n");
     client_expect(whole, "goes on\n");
-    client_say(late, GET("/stream/news")); /* its connection still uses the old generation */
+    client_say(late, GET("/stream/news")); /* the connection still uses the old generation */
     client_expect_end(late);
     requests_cut(&http_stage_loop, &http_stage_generation);
     client_expect_end(whole);

@@ -151,7 +151,7 @@ TEST(threads_that_connect_are_limited)
     dial(&twice, (struct plan){.waits = {true}});
     run_until_result();
     ck_assert_ptr_eq(got, &connections[1]);
-    ck_assert_int_eq(sem_wait(&begun), 0); /* of the second attempt */
+    ck_assert_int_eq(sem_wait(&begun), 0); /* the second attempt begins */
     ck_assert_int_eq(sem_trywait(&begun), -1);
     for (int i = 0; i < MANY; i++)
         dial_free(list[i]);

@@ -103,7 +103,7 @@ TEST(requests_do_not_wait_for_an_unresponsive_server)
     fill_the_connection();
     for (int i = 0; i < UNDER_WAY; i++)
         stage_expect_failure(&calls[i], FAILED_DEADLINE);
-    stage_loop.pg->heard_ms -= LONG_AGO_MS; /* as if it had been silent for that time */
+    stage_loop.pg->heard_ms -= LONG_AGO_MS; /* simulates that the server was silent for that time */
     stage_ask(&last);
     ck_assert_uint_eq(stage_loop.pg->pools[PG_READ].queued, 1);
     other.mute = true;

@@ -109,7 +109,7 @@ TEST_EACH(a_write_on_a_lost_connection_is_never_sent_twice,
     stage_expect_failure(&first, FAILED_UNAVAILABLE);
     ck_assert_uint_eq(first.told, 0);
     ck_assert_int_eq(first.status, unit ? 503 : 0);
-    stage_do(&second); /* by now the first would have been sent again */
+    stage_do(&second); /* the host would have sent the first again before this one */
     ck_assert_int_eq(second.failure.kind, FAILED_NOT);
     ck_assert_uint_eq(pg_script_times(&stage_server, "first"), 1);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "second"), 2);

@@ -38,7 +38,7 @@ static const struct {
     unsigned connect_ms;
 } unusable[] = {
     {.gone = true},
-    {.more = "target_session_attrs=read-write"}, /* it is a standby */
+    {.more = "target_session_attrs=read-write"}, /* the server is a standby */
     {.line = {SCRIPT_STARTUP, NULL, SCRIPT_FATAL, "57P03", 0}},
     {.line = {SCRIPT_STARTUP, NULL, SCRIPT_STALL, NULL, 0}, .connect_ms = STAGE_SHORT_MS},
 };
@@ -170,7 +170,7 @@ TEST(an_unresponsive_connection_is_closed)
     stage_open(PG_READ, 1);
     stage_ask(&first);
     stage_until(stage_is_played);
-    stage_conn(PG_READ, 0)->oldest_ms -= SILENT_MS; /* as if it had been silent for that time */
+    stage_conn(PG_READ, 0)->oldest_ms -= SILENT_MS; /* simulates silence for that time */
     stage_finish();
     stage_expect_row(&first);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "first"), 2);

@@ -47,7 +47,7 @@ struct http_routes {
     /* The authenticator: */
     int token;        /* 0: tokens are valid; otherwise the status of the response */
     int64_t account;  /* the account it returns */
-    bool token_parks; /* it waits for http_routes_go_on() first */
+    bool token_parks; /* the authenticator waits for http_routes_go_on() first */
     unsigned asked;
     /* The auditor: */
     int audit;                /* 0: it records; otherwise the status of its refusal */

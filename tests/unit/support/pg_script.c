@@ -168,10 +168,10 @@ static void pg_say_columns(struct script_conn *conn)
     }
     put_16(&body, 1);
     put_text(&body, "text");
-    put_32(&body, 0); /* not from a table */
+    put_32(&body, 0); /* the column is not from a table */
     put_16(&body, 0);
     put_32(&body, TEXT_OID);
-    put_16(&body, UINT16_MAX); /* of any length */
+    put_16(&body, UINT16_MAX); /* a type of any length */
     put_32(&body, UINT32_MAX);
     put_16(&body, 0); /* as text */
     say(conn, 'T', &body);

@@ -91,7 +91,7 @@ struct pg_script {
     struct script_line lines[SCRIPT_LINES];
     bool played[SCRIPT_LINES];
     size_t count;
-    struct script_conn *conns; /* by number, from 1 */
+    struct script_conn *conns; /* list, with numbers from 1 */
     unsigned accepted, started;
     unsigned syncs;
     struct script_heard heard[SCRIPT_HEARD];

@@ -16,7 +16,7 @@
 struct seen {
     json_t *rows; /* arrays of cells */
     int64_t last;
-    size_t begin, end; /* of the last row */
+    size_t begin, end; /* range of the last row */
 };
 
 static int see(void *arg, const struct reader_row *row)
@@ -322,7 +322,7 @@ static void read_scan(const char *bytes, size_t length)
 }
 
 struct head {
-    const char *file, *names; /* of the columns, each followed by a space */
+    const char *file, *names; /* names of the columns, each followed by a space */
     char separator;
 };
 
