@@ -168,7 +168,7 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
 
 /*
  * Counts a registration ('r'), a request for a link ('l') or a wrong client secret ('c') from this
- * network. Returns 0, or 429 if there were more than `limit`. `what` names them in the message.
+ * network. Returns 0, or 429 if there were more than `limit`. The error names `what` in plural.
  */
 int auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what);
 
@@ -240,7 +240,7 @@ bool auth_sends_mail(struct bb_host *host);
 /* Returns the Accept-Language of the request as it can be stored, or NULL. */
 const char *auth_languages(struct bb_request *rq);
 
-/* If a module sends mails: adds one to the outbox, which reports the approval of an account. */
+/* Adds a mail about the approval of an account to the outbox, if a module sends mails. */
 void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *email,
                         const char *name, const char *language);
 

@@ -41,7 +41,7 @@ static const struct bb_sql add_conversation = {
 static const struct bb_sql latest = {
     "SELECT organisation FROM (" LATEST ") d ORDER BY created_at DESC LIMIT 1", 0};
 
-/* A participant. If it is not the caller, also its approved account. */
+/* A participant, with the approved account if the participant is not the caller. */
 struct party {
     const char *email;
     bool caller, known;

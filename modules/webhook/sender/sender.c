@@ -173,7 +173,7 @@ void sender_committed(struct sender *sender, const struct sender_event *event,
             STAILQ_INSERT_TAIL(&list, delivery, next);
         } else if (test) {
             waiters_report(waiters, items[i].id, false, 0, 0, "out of memory");
-        } else { /* another host's shard, or out of memory: found in the log */
+        } else { /* not taken (another host's shard, or out of memory): the log has it */
             sender_note(sender, items[i].webhook, items[i].id, false);
         }
     }
