@@ -217,6 +217,8 @@ struct bb_documents {
     int (*drop)(struct bb_request *rq, void *files);
     /* bb_held_file: answers with the file as an attachment, or with 404. */
     int (*reply)(struct bb_request *rq, void *file);
+    /* Counts a failure of the store. `files_failed` of a route for take() calls it. */
+    void (*failed)(struct bb_host *store);
 };
 
 /*

@@ -175,5 +175,6 @@ void chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, in
 bb_handler chat_list, chat_seen, chat_search, chat_find, chat_start, chat_post, chat_chain,
     chat_unread_count, chat_unread_devices, chat_attach, chat_attachment, chat_typing, chat_read,
     chat_share, chat_close_conversation, chat_reopen, chat_stream;
+void chat_files_failed(struct bb_host *host);
 
 #endif

@@ -296,7 +296,7 @@ static const struct bb_route routes[] = {
      .handler = chat_attach, .errors = conflict, .flags = BB_CREATES,
      .segments = BB_TABLE(id_segment), .body = BB_TABLE(attach_body), .body_max = 8388608,
      .parts = BB_TABLE(attach_parts), .files_max = 104857600, .files_in = "device.documents",
-     .files_pool = CHAT_POOL, .deadline_ms = 60000, .success = 201,
+     .files_pool = CHAT_POOL, .files_failed = chat_files_failed, .deadline_ms = 60000, .success = 201,
      .reply = BB_TABLE(chained_message),
      .help = "Post a message with up to 10 files to a conversation, as multipart/form-data."},
     {.method = "GET", .path = "/api/chat/conversations/:id/attachments/:attachmentId",

@@ -131,14 +131,31 @@ struct attachments {
     struct bb_files files;
 };
 
-/* Returns the document store; ends the request if there is none with files of requests. */
-static const struct bb_documents *post_store(struct bb_request *rq, struct bb_given *given)
+/* Returns the document store; NULL if there is none with files of requests. */
+static const struct bb_documents *post_find_store(struct bb_host *host, struct bb_given *given)
 {
     *given = (struct bb_given){.size = sizeof(*given)};
     const struct bb_documents *store =
-        bb_service_at(rq->host, BB_DOCUMENTS, 0, given) ? given->interface : NULL;
+        bb_service_at(host, BB_DOCUMENTS, 0, given) ? given->interface : NULL;
 
-    if (!store || store->size < sizeof(*store))
+    return store && store->size >= sizeof(*store) ? store : NULL;
+}
+
+void chat_files_failed(struct bb_host *host)
+{
+    struct bb_given given;
+    const struct bb_documents *store = post_find_store(host, &given);
+
+    if (store)
+        store->failed(given.host);
+}
+
+/* Returns the document store, or ends the request. */
+static const struct bb_documents *post_store(struct bb_request *rq, struct bb_given *given)
+{
+    const struct bb_documents *store = post_find_store(rq->host, given);
+
+    if (!store)
         bb_end(rq, bb_fail(rq, 409, "The module that stores the files is not loaded"));
     return store;
 }

@@ -796,4 +796,5 @@ const struct bb_documents device_store = {
     .add = documents_hold,
     .drop = documents_drop,
     .reply = documents_reply,
+    .failed = device_files_failed,
 };

@@ -1,5 +1,6 @@
 /* Attachments of messages: the rights, the limits, the archive, and a host that is killed. */
 #include "devices.h"
+#include "exposition.h"
 #include "files.h"
 #include "live.h"
 #include "meter.h"
@@ -16,7 +17,7 @@ static struct host_spec spec_of(const char *name)
 {
     return (struct host_spec){
         .name = name,
-        .modules = "[auth, chat, device, health, webhook]",
+        .modules = "[auth, chat, device, health, metrics, webhook]",
         .chat = "  retention_days: 30\n",
         .more = text(WEBHOOK_LOCAL
                      "%s  documents_per_organization: 30000000\n"
@@ -322,13 +323,21 @@ TEST(the_limits_are_those_of_documents)
     sql_is(db, 0, "SELECT count(*) FROM device_usage WHERE organisation > 0"); /* by documents */
 }
 
-TEST(a_store_that_cannot_be_written_is_503)
+static double failures(void)
+{
+    return exposition_value(exposition_get(host, admin->token),
+                            "busbar_device_store_failures_total", "call=\"keep\"");
+}
+
+TEST(a_store_that_cannot_be_written_is_503_and_is_counted)
 {
     char *away = text("%s-away", store);
+    double before = failures();
 
     ck_assert_int_eq(rename(store, away), 0);
     fclose(fopen(store, "w"));
     ck_error(attach(user, user->email, "x", "lost"), 503, "");
+    ck_assert(failures() > before);
     unlink(store);
     ck_assert_int_eq(rename(away, store), 0);
     leaves_nothing();
