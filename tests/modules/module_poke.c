@@ -291,7 +291,7 @@ static int open_poke(struct bb_host *host, void **state)
 
 static int notify(struct bb_request *rq)
 {
-    return bb_notify(rq, NULL, "poke", "") ? bb_failed(rq) : bb_reply(rq, 200, NULL);
+    return bb_notify(rq, NULL, "poke", "") ? bb_failed(rq) : bb_reply(rq, 204, NULL);
 }
 
 static const struct bb_field settings[] = {

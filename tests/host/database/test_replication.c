@@ -133,6 +133,7 @@ TEST(while_commits_wait_for_a_standby_writes_are_refused_and_reads_are_served)
     release_standby();
     WAIT_UNTIL(is_ready(NULL), PATIENCE_MS);
     WAIT_UNTIL(writes(), PATIENCE_MS);
+    ck_status(http(host, "GET", "/api/poke/notify", NULL, NULL), 204);
 }
 
 TEST(a_database_that_is_read_only_is_not_ready)
