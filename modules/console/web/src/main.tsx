@@ -14,4 +14,13 @@ import { language, t } from './texts/texts'
 document.documentElement.lang = language
 show()
 document.title = t('app.name')
+for (const type of ['dragover', 'drop'] as const)
+  addEventListener(type, (event) => {
+    // no view accepts the files here: without this, the browser would show the file instead of the console
+    const { dataTransfer, defaultPrevented, target } = event
+    if (defaultPrevented || !dataTransfer?.types.includes('Files')) return
+    if (target instanceof Element && target.matches('[type=file]')) return
+    event.preventDefault()
+    dataTransfer.dropEffect = 'none'
+  })
 createRoot(document.getElementById('root')!).render(<App />)

@@ -30,7 +30,7 @@ export function attach (id: number, all: File[]) {
   const small = all.filter(({ size }) => size <= FILE_BYTES)
   const large = all.find(({ size }) => size > FILE_BYTES)
   if (large) toast(t('chat.fileLarge', { name: asFileName(large.name) }))
-  else if (files.length + small.length > FILES_MOST) toast(t('chat.filesMost'))
+  if (files.length + small.length > FILES_MOST) toast(t('chat.filesMost'))
   drafts.attach(id, [...files, ...small].slice(0, FILES_MOST))
 }
 
@@ -76,10 +76,11 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
         </p>
       )}
       {files.length > 0 && (
-        <ul className='files' aria-label={t('chat.files')}>
+        <ul id='files' className='files' aria-label={t('chat.files')}>
           {files.map((file, i) => (
             <li key={i}>
-              {asFileName(file.name)} <small>{asBytes(file.size)}</small>
+              <span className='name' title={asFileName(file.name)}>{asFileName(file.name)}</span>
+              <small>{asBytes(file.size)}</small>
               <Button kind='quiet' icon={X} aria-label={t('chat.detach', { name: asFileName(file.name) })}
                 onClick={() => { drafts.attach(id, files.filter((one) => one !== file)); box.current?.focus() }} />
             </li>
@@ -108,7 +109,7 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
           event.preventDefault()
           attach(id, filesIn(event.clipboardData))
         }}
-        aria-describedby='keys'
+        aria-describedby={files.length > 0 ? 'files keys' : 'keys'}
       />
       <Button kind='main' icon={SendHorizontal} type='submit' disabled={pending !== null || empty}>
         {t('chat.send')}

@@ -85,7 +85,7 @@ export async function send (id: number, username: string, chatEntry: string, aft
     tell()
   }
   const form = new FormData()
-  form.append('message', JSON.stringify({ username, chatEntry }))
+  form.append('message', JSON.stringify({ username, chatEntry: chatEntry.trim() ? chatEntry : undefined }))
   for (const file of attached) form.append('files', file)
   sending.set(id, { text: chatEntry, files: attached, part: 0, after })
   problems.delete(id)

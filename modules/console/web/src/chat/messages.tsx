@@ -61,7 +61,7 @@ const Attachments = ({ path, files }: { path: string, files: NonNullable<Entry['
           {isPicture(file.contentType) && <Picture path={at} document={{ name, size: file.size }} />}
           <Button kind='plain' icon={Download} title={t('devices.download', { name })}
             onClick={() => { download(at, name).catch((error) => toast(problemOf(error))) }}>
-            {name} <small>{asBytes(file.size)}</small>
+            <span className='name'>{name}</span> <small>{asBytes(file.size)}</small>
           </Button>
         </li>
       )
@@ -120,7 +120,10 @@ const Pending = ({ text, files, part }: Sending) => {
       <span className='author'>{t('chat.you')}</span>
       {text !== '' && <p dir='auto'>{formatted(text, mention)}</p>}
       {files.length > 0 && <p>{files.map(({ name }) => asFileName(name)).join(', ')}</p>}
-      <span className='delivery'>{t('chat.sending')}{files.length > 0 && ` ${Math.round(part * 100)} %`}</span>
+      <span className='delivery'>
+        {t('chat.sending')}
+        {files.length > 0 && <span aria-hidden='true'> {Math.round(part * 100)} %</span>}
+      </span>
     </div>
   )
 }
