@@ -112,6 +112,29 @@ scene('breaks: the page reconnects after a restart of the host and keeps typed t
   }
 }, ['Failed to fetch', 'ERR_CONNECTION', 'ERR_SOCKET_NOT_CONNECTED', 'ERR_INCOMPLETE', 'status of 503', 'ERR_EMPTY_RESPONSE'])
 
+scene('breaks: files stay when the host hangs during their upload', async ({ page }) => {
+  const tim = await member('Tim')
+  await login(admin)
+  await converse(tim, admin, 'Before the upload', 'Hang 1')
+  const host = await another()
+
+  try {
+    await page.goto(`${host.there}/console#/chat`)
+    await logIn(page, tim)
+    await page.getByRole('link', { name: /Hang 1/ }).click()
+    await live(page).waitFor()
+    await page.locator('input[type=file]').setInputFiles([{ name: 'plate.txt', mimeType: 'text/plain', buffer: Buffer.alloc(3000, 'x') }])
+    await page.getByText('plate.txt').waitFor()
+    host.hang()
+    await button(page, 'Send').click()
+    await page.getByRole('alert').getByText('still there').waitFor()
+    await button(page, 'Remove plate.txt').waitFor()
+  } finally {
+    await page.close()
+    await host.end('SIGKILL')
+  }
+}, ['Failed to fetch', 'ERR_CONNECTION', 'ERR_ABORTED', 'status of 503', 'ERR_EMPTY_RESPONSE'])
+
 scene('breaks: the next user on the same page does not see text typed by the previous one', async ({ page }) => {
   const ann = await member('Ann')
   await login(admin)

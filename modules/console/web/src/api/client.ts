@@ -225,11 +225,17 @@ export function upload<T> (
 ): Promise<T> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
+    const watch = watchHost()
     const headers: Record<string, string> = { ...session.header(), ...more }
+    watch.signal.onabort = () => request.abort()
     request.open(method, path)
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
-    request.upload.onprogress = ({ loaded, total }) => progress(loaded / Math.max(1, total))
-    request.onerror = () => reject(new ApiError(0, ''))
+    request.upload.onprogress = ({ loaded, total }) => {
+      watch.heard()
+      progress(loaded / Math.max(1, total))
+    }
+    request.onerror = request.onabort = () => reject(new ApiError(0, ''))
+    request.onloadend = watch.stop
     const ended = async () => {
       let body = null
       try { body = JSON.parse(request.responseText) } catch { /* only the status is known */ }
