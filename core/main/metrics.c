@@ -275,7 +275,7 @@ static void metrics_reloads(struct metrics *metrics)
 
 /* ---- accounting by module ---- */
 
-/* Writes a value of each module, which is in microseconds if the metric is in seconds. */
+/* Writes a value of each module. Converts it from microseconds if the metric is in seconds. */
 static void metrics_modules(struct metrics *metrics)
 {
     double unit = strstr(metrics->name, "_seconds") ? 1e6 : 1;

@@ -133,7 +133,7 @@ struct quota_limits quota_bounds(const struct generation *generation, enum quota
     return (struct quota_limits){.all = all, .each = quota_part((size_t)percent, all)};
 }
 
-/* Returns whether `now` is within the bound, or consists of this charge only (`own`). */
+/* Returns whether the amount `now` fits. A charge alone (`own`) may exceed the bound. */
 static bool quota_fits(size_t now, size_t bound, size_t own)
 {
     return now <= bound || now == own;

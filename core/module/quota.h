@@ -134,7 +134,7 @@ struct fair_entry {
 struct fair_flow {
     STAILQ_ENTRY(fair_flow) next; /* next flow of the queue */
     STAILQ_HEAD(, fair_entry) entries;
-    unsigned round, taken; /* used by callers only: last round, and entries taken in it */
+    unsigned round, taken; /* used by callers: latest round, and number of entries taken in it */
 };
 
 /* An owner in a table. */
@@ -169,7 +169,7 @@ void fair_wait(struct fair_queue *queue, struct fair_entry *entry);
 struct fair_entry *fair_first(const struct fair_queue *queue);
 struct fair_flow *fair_flow(const struct fair_queue *queue, const struct fair_entry *entry);
 
-/* Removes and returns the next entry; afterwards the flow of the next owner is first. */
+/* Removes and returns the next entry, and moves its flow to the end of the round. */
 struct fair_entry *fair_take(struct fair_queue *queue);
 
 /* Moves the first flow to the end of the round. */

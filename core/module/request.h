@@ -98,7 +98,7 @@ struct core_request {
     bool timed_out;
     bool json_oom; /* memory ran out for JSON of this request; see json_set_oom_flag() */
     struct request_spent time_spent;
-    struct account *account; /* the module with which its first fiber began; NULL: the host */
+    struct account *account; /* of the module for which its first fiber started; NULL: the host */
     int64_t charged_us;      /* monotonic: its fiber's time was charged up to then */
     size_t counted_bytes;    /* its memory, as counted in the account */
     struct failure failure;
@@ -144,8 +144,8 @@ void request_free(struct core_request *rq);
 const char *request_trace(struct core_request *rq);
 
 /*
- * Sets host and state of rq->pub, because code of this host's module is about to run. Charges the
- * time until now to the previous module.
+ * Prepares the request for code of a module (NULL: of the host): sets rq->pub.host, and sets
+ * rq->pub.state to the module's state. Charges the time until now to the previous module.
  */
 void request_enter(struct core_request *rq, struct bb_host *host);
 

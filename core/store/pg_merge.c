@@ -106,7 +106,7 @@ static struct pg_op *merge_same_op(const struct pg_request *first, const struct 
     return same;
 }
 
-/* Returns a parameter of all members as an array; NULL: out of memory. */
+/* Returns the values of a parameter in all members as an array; NULL: out of memory. */
 static const char *merge_array(struct pg_request *first, const struct pg_op *op, int param)
 {
     const char *values[MEMBERS_MAX];

@@ -123,8 +123,8 @@ int64_t certificate_turn(struct bb_request *rq);
 /* Logs that a step failed, and returns -1. */
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);
 /*
- * Takes new readings of a type from the service "readings", and notes their devices in a table. $1
- * number of devices
+ * Adds up to $1 devices with new readings of a type to a table. The service "readings" returns the
+ * devices, and no longer counts their readings as new.
  */
 #define CERTIFICATE_NOTE(table, type)                                                              \
     "WITH noted AS (INSERT INTO " table " AS n (device, first_at, last_at)"                        \

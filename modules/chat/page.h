@@ -60,9 +60,9 @@ struct chat_page *chat_page_new(const char *start, size_t room);
 void chat_page_free(struct bb_host *host, struct chat_page *page);
 
 /*
- * Reads the events after a position, up to about `bytes` of text. A position without a target gets
- * `target`, or the current snapshot if `target` is NULL. Returns NULL on failure, and sets *moved
- * if the position belongs to another database. Parks the fiber.
+ * Reads the events after a position, up to about `bytes` of text. If the position has no target
+ * (cursor.h), reads up to `target`, or up to the current snapshot if `target` is NULL. Returns NULL
+ * on failure, and sets *moved if the position belongs to another database. Parks the fiber.
  */
 struct chat_page *chat_page_read(struct bb_request *rq, const char *from, const char *target,
                                  size_t bytes, bool *moved);

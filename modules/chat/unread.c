@@ -44,7 +44,7 @@ static const struct bb_keyed count_own = {
             {MANY " CROSS JOIN LATERAL (" statement ") a", 0},                                     \
     }
 
-/* The condition on a total `u` of an e-mail that the caller sees it. */
+/* The condition for the caller to see a stored total `u` of the e-mail. */
 #define SEEN                                                                                       \
     "u.email = k.email AND (k.everything OR u.organisation = ANY(k.organisations)"                 \
     " OR k.own = k.email AND NOT u.withheld)"
@@ -58,7 +58,7 @@ static const struct bb_keyed count_own = {
     " c.device_project_name AS name, c.last_at AS at FROM (SELECT id FROM (" OF_PAIRS ") d"        \
     " LIMIT " paired ") d JOIN chat_conversation c ON c.id = d.id"
 
-/* Counts the messages, and the conversations in which the caller and the e-mail take part. */
+/* Counts the unread messages, and the conversations in which caller and e-mail both take part. */
 #define COUNT_SEEN(paired)                                                                         \
     "SELECT greatest(sum(messages), 0)::bigint, count(*) FILTER (WHERE both_take_part) FROM ("     \
     "SELECT messages, false AS both_take_part FROM chat_unread u WHERE " SEEN                      \

@@ -126,7 +126,7 @@ static const char *record_attributes(struct bb_request *rq, const char *text)
     return copy;
 }
 
-/* Does not count the blanks that the database adds to the text. */
+/* Ends the request if the attributes are too long, not counting blanks that the database adds. */
 void device_attributes_check(struct bb_request *rq, const char *attributes)
 {
     size_t length = strlen(attributes);

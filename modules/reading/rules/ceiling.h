@@ -8,8 +8,8 @@
  * - capacity × 1000 is the power in W; multiplied by hours it is the energy at full power, in Wh;
  * - yield / 8760 is the share of a year's hours (365 × 24 = 8,760) at full power that gives the
  *   device's annual yield, in kWh per year for each kW;
- * - modules lose `degradation` of their power each year after the first (0.005; warranties promise
- *   0.4 to 0.7 %). The age is counted in years of 365.25 days from the commissioning to the
+ * - solar modules lose `degradation` of their power each year after the first (0.005; warranties
+ *   promise 0.4 to 0.7 %). The age is counted in years of 365.25 days from the commissioning to the
  *   reading's end;
  * - margin (1.2) leaves room for a good year, and for a yield that was set for a whole region.
  *

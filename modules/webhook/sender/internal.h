@@ -96,8 +96,8 @@ struct delivery {
 
 STAILQ_HEAD(delivery_list, delivery);
 
-/* See subscriptions.c. limit 0: none. paced_ms: when its next delivery may be sent, because its
- * account exceeded the limit of bytes; 0: not set. */
+/* Rate limit of a webhook (subscriptions.c); limit 0: none. paced_ms: when its next delivery may
+ * be sent, set if its account exceeded the limit of bytes a second; 0: not set. */
 struct rate {
     int64_t paced_ms;
     size_t limit;

@@ -1,4 +1,4 @@
-/* The sender's functions for other threads, database tasks, and the thread of the worker. */
+/* The sender's worker thread, its database tasks, and the functions that other threads call. */
 #include <busbar/lock.h>
 #include <inttypes.h>
 #include <stdlib.h>

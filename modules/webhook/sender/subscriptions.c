@@ -31,7 +31,7 @@ static int rate_set(const struct sender *sender, struct subscription *subscripti
 
     if (!starts)
         return -1;
-    /* Unknown starts: those before the webhook had a limit, or before this host had its shard. */
+    /* Unknown starts count as now if the limit has changed, else as when the shard was gained. */
     for (size_t i = 0; i < limit; i++)
         starts[i] = subscription->parts ? sender->now_ms : gained_ms;
     for (size_t i = 1; i <= limit && i <= old.limit; i++) /* the latest ones */

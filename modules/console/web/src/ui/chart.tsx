@@ -26,7 +26,7 @@ const styled = (name: 'color' | 'fill' | 'stroke' | 'borderTopColor') => (plot: 
 
 /*
  * Draws in the element of `box`, and again when the data, the width or the colors change; `make` is called once.
- * Returns the place of the value under the pointer, and a function that moves the pointer there.
+ * Returns the index of the value under the pointer (`at`), and a function that moves the pointer to an index (`point`).
  */
 function usePlot (data: uPlot.AlignedData, make: () => Omit<uPlot.Options, 'width'>) {
   const box = useRef<HTMLDivElement>(null)

@@ -128,7 +128,7 @@ export function asPeriod (start: string, end: string, zone = zoneOf()): string {
   return formats(zone).minute.formatRange(from, to).replace(/ Uhr$/, '')
 }
 
-/* A time as it is typed in a zone, such as 2026-04-01T12:00, and back; '' if the text is not a time. */
+/* Convert an ISO time to the local time of a zone, such as 2026-04-01T12:00, and back; '' if the text is not a time. */
 export function asLocal (iso: string, zone = zoneOf()): string {
   const at = Date.parse(iso)
   return Number.isNaN(at) ? '' : new Date(at + offsetOf(at, zone)).toISOString().slice(0, 16)
