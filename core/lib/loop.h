@@ -77,7 +77,7 @@ struct message {
     void (*run)(struct message *message);
 };
 
-/* Something that the loop runs once, soon: a fiber that is ready. Embedded. */
+/* Makes the loop continue a ready fiber once, soon. Embedded in the object that uses it. */
 struct task {
     STAILQ_ENTRY(task) next;
     void (*run)(struct task *task);

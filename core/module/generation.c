@@ -220,8 +220,8 @@ void *api_host_alloc(struct bb_host *host, size_t size)
 
 static const struct setting_value generation_no_setting;
 
-/* Returns a declared setting of this type; an empty one if it is not declared (logged, or reported
- * after `open`). */
+/* Returns a setting that the module declares with this type. For any other setting, logs an error
+ * and returns an empty setting; if this happens in `open`, the module fails to open. */
 static const struct setting_value *generation_setting(struct bb_host *host, const char *name,
                                                       char as)
 {

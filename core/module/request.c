@@ -292,7 +292,7 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
     }
 }
 
-/* For a parked fiber, the deadline passes; other requests (reading or writing) are cut. */
+/* Wakes fibers as if the deadline had passed; cuts requests that are being read or written. */
 void requests_cut(struct loop *loop, const struct generation *generation)
 {
     for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link)) {

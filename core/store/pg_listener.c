@@ -43,12 +43,12 @@ struct pg_listener {
     char mark[32];              /* mark of its session, see pg_connect.h */
     bool down_logged;           /* logged that PostgreSQL is unavailable */
     bool asks_pause;            /* the last query also asked for the pause reason */
-    uint64_t called, listening; /* the last call seen, and the last in a LISTEN */
+    uint64_t called, listening; /* `calls` when last read; `called` at the last LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
     bool posted;            /* the message was posted and has not run yet */
-    uint64_t calls, served; /* number of calls of pg_listener_subscribe(); last served */
+    uint64_t calls, served; /* calls of pg_listener_subscribe(); how many of them were served */
 };
 
 /* Module code reads these on any thread. There is one listener per process. */

@@ -251,8 +251,8 @@ void pg_conn_move_waiting(struct pg_conn *lost)
 }
 
 /*
- * Chooses a connection: for a unit by its key, otherwise one of the highest rank. Keyed and long
- * statements use the first, so that keyed ones share executions; others the least busy one.
+ * Chooses a connection. Its key decides for a unit. A keyed or long statement uses the first one of
+ * the highest rank (so keyed ones share executions), others the least busy one of that rank.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {

@@ -113,7 +113,7 @@ bool pg_session_has_changed(const struct pg_conn *conn, const struct core_reques
  * pg_merge.c: requests of a batch with the same keyed statements share one execution of each. The
  * first one is sent; the others follow it.
  */
-/* Finds such requests in a batch; only one unit of each key. */
+/* Finds such requests in a batch. If several units have the same key, only the first may share. */
 void pg_merge(struct pg_pool *pool, struct pg_request *requests);
 /* The execution failed: each member will be sent separately. */
 void pg_merge_forget(struct pg_request *request);

@@ -136,8 +136,8 @@ static struct counter *throttle_find(struct auth *auth, uint64_t id, bool make)
 }
 
 /*
- * Sets the wait of each counter. With `adds`, adds 1 to each counter if no wait is above 0. If
- * Redis responds, a counter of the table applies only if it is `alone`.
+ * Sets the wait of each counter. With `adds`, adds 1 to each counter if no wait is above 0. A
+ * counter of this host's table applies if Redis does not respond, or if its `alone` is set.
  */
 static void throttle_ask(struct bb_request *rq, struct auth *auth, struct asked *asked,
                          size_t count, bool adds)

@@ -4,8 +4,8 @@
  * While a listener exists, each host reads several times a second the events that have become
  * visible since its last snapshot (page.h), and publishes them to topics (busbar/stream.h). A
  * listener is in its topics while everything earlier was sent to it. A listener lags if it is new
- * or its queue was full: pages are read for it until it has everything, and it joins its topics
- * again. Accounts take turns in this, and so do the listeners of an account.
+ * or its queue was full: pages are read for it until it has reached the hub's position, and then
+ * it joins its topics. Accounts take turns in this, and so do the listeners of an account.
  *
  * Positions (cursor.h) are compared as texts: two readers with equal texts are at the same place.
  *
@@ -210,7 +210,7 @@ static void listener_full(struct bb_stream *stream, void *arg)
     listener_place(listener, hub->page, hub->published);
 }
 
-/* Lets a listener that has everything join its topics. Returns 0 if it has joined. */
+/* Joins a listener that has reached the hub's position to its topics. Returns 0 if it joined. */
 static int listener_join(struct listener *listener)
 {
     struct chat_hub *hub = listener->hub;

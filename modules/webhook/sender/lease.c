@@ -190,7 +190,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     sender->tend_at = sender->now_ms + SENDER_AGAIN_MS;
     if (!db_task->ok)
         return;
-    /* a multiple, so that an idle sender wakes up once for all its periodic work */
+    /* a multiple of TEND_MS, so that an idle sender wakes up once for all its periodic work */
     sender->tend_at = sender->now_ms - sender->now_ms % TEND_MS + TEND_MS;
     if (sender->me && sender->me != me)
         lease_lost(sender, me != 0);

@@ -1,6 +1,6 @@
 /*
- * The form of a webhook, a page with an address. Rarely used parts are folded, and show their value. An error of the
- * service is shown once: at its field, or above the form if it has none.
+ * The form of a webhook, on a page with its own address (views.ts). Rarely used parts are folded, and show their value.
+ * An error of the service is shown once: at its field, or above the form if it has none.
  */
 import { useQueryClient } from '@tanstack/react-query'
 import { useState, type ComponentProps, type ReactNode } from 'react'

@@ -172,7 +172,7 @@ const FIELDS: Record<string, keyof Form> = {
 }
 const CREDENTIALS: string[] = Object.values(MEMBERS).flat()
 
-/* The problems of an error under the names of the form's fields. The path of a part is in the text. */
+/* Returns the problems of an error by the form's fields. The text of a part's problem begins with the part's path. */
 export function problemsOf (error: unknown) {
   const texts = new Map<string, string[]>()
   for (const { field, problem } of problemsIn(error)) {
