@@ -34,6 +34,12 @@ static int64_t stored(const struct talk *talk)
                                (intmax_t)talk->id));
 }
 
+static void archive(const struct talk *talk)
+{
+    host_says(host, 0, "chat", "archive");
+    ck_assert_int_eq(stored(talk), 1);
+}
+
 static const char incomplete[] = "the archive is not complete";
 static const char *const modes[] = {"hang", "refuse", "cut"};
 
@@ -62,8 +68,7 @@ TEST_EACH(a_bucket_that_fails_loses_no_message, sizeof modes / sizeof *modes)
     json_t *whole = ck_status(http_send(host, &chain), 200)->json;
 
     age(&away);
-    host_says(host, 0, "chat", "archive");
-    ck_assert_int_eq(stored(&away), 1);
+    archive(&away);
     int objects = bucket_objects(bucket);
 
     bucket_mode(bucket, modes[_i]);
@@ -89,8 +94,7 @@ TEST_EACH(a_bucket_that_fails_loses_no_message, sizeof modes / sizeof *modes)
     }
     ck_assert_int_eq(stored(&here), 2);
     bucket_mode(bucket, "pass");
-    host_says(host, 0, "chat", "archive");
-    ck_assert_int_eq(stored(&here), 1);
+    archive(&here);
     ck_assert(json_equal(ck_status(http_send(host, &chain), 200)->json, whole));
     ck_assert_uint_eq(talk_length(host, by, &here), 2);
     ck_status(http_send(host, &post), 201);
