@@ -1,6 +1,6 @@
-# The benchmark of replicas: pages of lists with the primary alone, with one standby and with two, while one connection
-# posts. Sourced by bench/run. The servers share this machine, so the rate says little; the processor time of the primary
-# shows what replicas take over.
+# The benchmark of replicas: posts with the primary alone and with a synchronous standby; then pages of lists with the
+# primary alone, with one standby and with two, while one connection posts. Sourced by bench/run. The servers share this
+# machine, so the rate of the lists says little; the processor time of the primary shows what replicas take over.
 
 # start_standby NUMBER: makes a standby that listens at the primary's directory, with the port 5432 + NUMBER.
 start_standby() {
@@ -14,6 +14,22 @@ start_standby() {
         kill -0 "${standby_pids##* }" 2>/dev/null || die "a standby does not start, see $var/log/standby.log"
         sleep 0.05
     done
+}
+
+# measure_posts WHO STANDBYS: posts on 32 connections. The setting synchronous_standby_names has the value STANDBYS.
+measure_posts() {
+    local number
+
+    "$pg/psql" -X -q -h "$run" -U postgres -c "ALTER SYSTEM SET synchronous_standby_names = '$2'" \
+        -c 'SELECT pg_reload_conf()' >/dev/null
+    conf=$top/bench/conf.yaml
+    start_host
+    for ((number = 0; number <= rounds; number++)); do
+        sql_file postgres busbar reset
+        run_wrk "$number" post "$1" "$host_port" "$host_pid"
+    done
+    end_child "$host_pid" 11 || true
+    host_pid=
 }
 
 # measure_replicas COUNT: starts a host that reads from this many standbys.
@@ -54,7 +70,11 @@ replicas_bench() {
     say "seeding: 100,000 conversations with 1,000,000 messages"
     unset BUSBAR_PASSWORD
     sql_file postgres busbar seed -v entries=1000000
+    measure_posts single ''
     start_standby 1
+    measure_posts standby '*'
+    "$pg/psql" -X -q -h "$run" -U postgres -c 'ALTER SYSTEM RESET synchronous_standby_names' \
+        -c 'SELECT pg_reload_conf()' >/dev/null
     start_standby 2
     for count in 0 1 2; do
         measure_replicas "$count"
