@@ -253,8 +253,8 @@ scene('chat: dropped, pasted and chosen files stay when a request fails', async 
   })
   assert.ok(isText && await files.count() === 1, 'the text is pasted')
   await box.fill('all of it')
-  await page.keyboard.press('Shift+Tab')
-  const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.keyboard.press('Enter')])
+  const [chooser] = await Promise.all([page.waitForEvent('filechooser'),
+    page.getByRole('button', { name: 'Attach files' }).press('Enter')])
   await chooser.setFiles(file('chosen.txt'))
   await files.nth(1).waitFor()
   await page.route('**/attachments', (route) => route.abort())
@@ -328,6 +328,7 @@ scene('chat: Enter sends, Shift+Enter starts a line, the box grows, and ``` encl
   assert.equal(await chain(page).locator('.message p').last().textContent(), 'one\n\n\n\nfive')
   assert.equal(await box.inputValue(), '')
   await box.fill('Try\n```sh\ncurl -s https://meter.example/\n```\nplease')
+  await page.getByRole('button', { name: 'Send', disabled: false }).waitFor() // the other message may still be on its way
   await page.keyboard.press('Enter')
   assert.equal(await chain(page).locator('.message code').last().textContent(), 'curl -s https://meter.example/')
   await look(page, 'chat-code')

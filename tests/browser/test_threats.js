@@ -120,7 +120,8 @@ scene('threats: scripts in file names are shown as text and saved under safe nam
   await enter(page, fil)
   for (const device of devices) {
     const known = await call('GET', `/api/device/${device}/documents`, fil.token)
-    const names = known.sort((a, b) => b.createdAt.localeCompare(a.createdAt)).map(({ name }) => name)
+    const names = known.sort((a, b) => b.createdAt.localeCompare(a.createdAt)).map(({ name }) =>
+      name.replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '')) // they would change the direction of the text
     await to(page, `/devices/${device}`)
     await page.locator('dd').getByText(device, { exact: true }).waitFor()
     await page.waitForFunction((count) => document.querySelectorAll('.file').length === count, known.length)
