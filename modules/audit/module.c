@@ -23,7 +23,7 @@ struct audit_settings {
     int64_t retention_days;
 };
 
-/* The state is the slots of exports. */
+/* The module's state: the slots that limit the exports in progress. */
 static int audit_open(struct bb_host *host, void **state)
 {
     *state = slots_new(host, 8, 2, "exports"); /* 8 on the host, 2 per account */
@@ -41,7 +41,7 @@ static void audit_close(struct bb_host *host, void *state)
 static json_t *audit_members(struct bb_request *rq, const struct bb_table *fields, json_t *given,
                              size_t *room);
 
-/* Returns whether a text looks like an e-mail. Another user name may be a mistyped password. */
+/* Returns whether a text looks like an e-mail. Any other user name may be a mistyped password. */
 static bool audit_is_email(const char *text)
 {
     const char *at = strchr(text, '@');
@@ -51,9 +51,9 @@ static bool audit_is_email(const char *text)
 }
 
 /*
- * Returns the part of a value that is stored: of a URL, the part before the query, which may have
- * secrets. NULL (nothing) if the value is secret, has undeclared members, which may be secret, does
- * not fit into *room, or is a user name that may be a mistyped password.
+ * Returns the part of a value that is stored. Of a URL this is the part before the query, because a
+ * query may contain secrets. Returns NULL if nothing is stored: the value is secret, has undeclared
+ * members (they may be secret), does not fit into *room, or may be a mistyped password.
  */
 static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, json_t *value,
                            size_t *room)
@@ -137,7 +137,7 @@ static int audit_before(void *state, struct bb_request *rq, const struct bb_audi
         BB_SQL_WRITE};
     const struct bb_principal *who = rq->principal;
     const struct bb_route *route = audited->route;
-    /* In other bodies, organizationId may name another organization: the receiver of a share. */
+    /* Other requests may name the receiver of a share as organizationId in the body. */
     int64_t asked = route->flags & BB_CREATES ? bb_given_int(rq, "organizationId", 0)
                                               : bb_arg_int(rq, "organizationId", 0);
     int64_t organization = who ? who->organization : 0;
@@ -225,7 +225,7 @@ static void audit_partitions(struct bb_request *rq)
 #define AT "2026-04-01T12:00:00.000Z"
 #define REQUEST "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"
 
-/* In the order of the columns of the statement. */
+/* The fields of a record, in the order of the columns of audit_search(). */
 static const struct bb_field record_fields[] = {
     MEMBER("id", BB_INT, 0, "17", "Id of the record. Later records have higher ids."),
     MEMBER("at", BB_TIME, 0, AT, "When the record was written, before the request was handled."),

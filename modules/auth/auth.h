@@ -173,10 +173,10 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
 int auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what);
 
 /*
- * A change of an account, or of the keys (0), calls auth_notify() in its transaction. It notifies
- * all hosts with the payload "account:ID" or "keys", and calls auth_changed() after the commit and
- * before the response, because this host receives its own notification only later. auth_changed()
- * with any other payload drops everything.
+ * Call auth_notify() in a transaction that changes an account, with its id, or the signing keys,
+ * with 0. It notifies all hosts with the payload "account:ID" or "keys", and calls auth_changed()
+ * after the commit and before the response, because this host receives its own notification only
+ * later. Any other payload makes auth_changed() drop everything.
  */
 void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account);
 char *auth_account_payload(struct bb_request *rq, int64_t account);
@@ -225,16 +225,16 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
 /* ---- users.c ---- */
 
 /*
- * Call in the transaction that changed the account's password. Ends its sessions and refresh
- * tokens, except `session` (or NULL) with its refresh token, and sessions of its clients. Deletes
- * its links for passwords. Sends the response.
+ * Call in the transaction that changed the account's password. Ends the account's sessions and
+ * refresh tokens, except `session` (NULL: none) with its refresh token, and except the sessions of
+ * API clients. Deletes the account's links for passwords. Sends the response.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session);
 
 /* ---- links.c: links that are sent by mail ---- */
 
-/* Returns whether a module sends mails. From `start` on. */
+/* Returns whether a module sends mails. Not known before `start` is called. */
 bool auth_sends_mail(struct bb_host *host);
 
 /* Returns the Accept-Language of the request as it can be stored, or NULL. */
@@ -245,13 +245,13 @@ void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *ema
                         const char *name, const char *language);
 
 /*
- * Stores the request for a link in the transaction, after which the mail is sent. Purposes are
- * "reset", "confirm" and "invite". `language` is from auth_languages(), "en", or NULL.
+ * Stores the request for a link. The mail is sent after the transaction. Purposes are "reset",
+ * "confirm" and "invite". `language` is from auth_languages(), "en", or NULL.
  */
 void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
                    const char *language);
 
-/* The job auth.links: sends links that a host has not sent before it ended. */
+/* The job auth.links: sends the links that a host had not sent when it ended. */
 void auth_links_job(struct bb_request *rq);
 
 /* ---- handlers, commands, and metrics in the order of module.c's table ---- */

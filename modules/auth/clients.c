@@ -17,7 +17,7 @@ static void clients_require_login(struct bb_request *rq)
         bb_end(rq, bb_fail(rq, 403, "Forbidden"));
 }
 
-/* Sends the client; `secret` is its new one, or NULL. */
+/* Responds with the client. `secret` is its new secret, or NULL. */
 static int clients_reply(struct bb_request *rq, int status, const struct bb_rows *rows,
                          const char *secret)
 {

@@ -2,12 +2,12 @@
  * Signing keys: read from the database and kept in memory. Retired keys are kept too, so that an
  * old token can be distinguished from a forged token. The secret of a key never changes, so a token
  * is verified without a query; whether its key is retired is queried together with the session. The
- * database has the secrets sealed, and bound to the names of their keys.
+ * database stores each secret encrypted, and bound to the name of its key.
  *
  * An unknown name is looked up in the database, because another host may have just created the key.
  * This happens at most LOOKUPS_PER_S times per second, so that forged names cause few queries.
  *
- * One mutex, which is never held during a query.
+ * One mutex guards everything. It is never held during a query.
  */
 #include <busbar/lock.h>
 #include <openssl/crypto.h>
@@ -16,7 +16,7 @@
 #include "modules/auth/auth.h"
 #include "modules/common/hmac.h"
 
-#define LOOKUPS_PER_S 20 /* of unknown names, unless a change is known */
+#define LOOKUPS_PER_S 20 /* of unknown names, if no change was received */
 #define SEALED_MAX 512
 #define KEY_PURPOSE "auth.key:%s"
 
@@ -31,7 +31,7 @@ struct auth_keys {
     EVP_MAC *hmac;
     struct key *keys;
     size_t count;
-    uint64_t wanted, loaded; /* epochs: equal if no change is known since the last load */
+    uint64_t wanted, loaded; /* epochs: equal if no change was received since the last load */
     int64_t second;          /* on the monotonic clock */
     unsigned lookups;        /* in that second */
 };
@@ -210,8 +210,8 @@ static int keys_make(struct bb_request *rq, struct fresh *fresh)
 }
 
 /*
- * Copies the name of the active key in memory. Returns whether there is one. With `sure`, returns
- * true only if no change was received since the keys were loaded.
+ * Copies the name of the active key to `kid`. Returns whether there is one in memory. With `sure`,
+ * returns true only if no change was received since the keys were loaded.
  */
 static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1])
 {

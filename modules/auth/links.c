@@ -36,7 +36,7 @@ bool auth_sends_mail(struct bb_host *host)
 
 /* ---- sending ---- */
 
-/* Takes a request and adds its mail to the outbox, if there is such an account. */
+/* Deletes a request, and adds its mail to the outbox if there is such an account. */
 static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql take = {
@@ -67,7 +67,7 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return 0;
     while (strcmp(purpose->name, bb_cell(rq, asked, 0, 0)) != 0)
         if (++purpose == purposes + sizeof(purposes) / sizeof(purposes[0]))
-            return 0; /* an unknown purpose, of a newer version */
+            return 0; /* a newer version has stored this purpose */
 
     const char *token = auth_random_hex(rq, TOKEN_BYTES);
     const struct bb_rows *made =
@@ -143,7 +143,7 @@ static void links_asked(struct bb_request *rq, struct bb_tx *tx, void *arg)
 const char *auth_languages(struct bb_request *rq)
 {
     const char *language = bb_header(rq, "Accept-Language");
-    /* a header may have any bytes, the database takes only UTF-8 */
+    /* a header may have any bytes; the database accepts only UTF-8 */
     size_t length = language ? strspn(language, LANGUAGE_LETTERS) : 0;
 
     return length ? bb_format(rq, "%.*s", length < LANGUAGES_MAX ? (int)length : LANGUAGES_MAX,
@@ -162,7 +162,7 @@ void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose,
     bb_after(rq, tx, links_asked, rq->host);
 }
 
-/* The address of the console is the beginning of the address of links. */
+/* The mail names the console by the beginning of the setting `link`, which is its address. */
 void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *email,
                         const char *name, const char *language)
 {
@@ -238,7 +238,7 @@ struct reset {
 
 static int links_store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    /* Of several requests with the same token, one finds the row. */
+    /* If several requests use the same token, only one of them finds the row. */
     static const struct bb_sql use = {
         "WITH l AS (DELETE FROM auth_link WHERE hash = $1::bytea AND purpose <> 'confirm' "
         "AND expires > now() RETURNING account, email) "
@@ -263,7 +263,7 @@ int auth_reset(struct bb_request *rq)
         0};
     struct reset reset = {.token = bb_text(rq, "token")};
 
-    /* before the password is hashed */
+    /* finds the link before the password is hashed, which is expensive */
     const struct bb_rows *found = bb_query_or_end(rq, &find, BB_ARGS(auth_sha256(rq, reset.token)));
 
     if (!bb_count(rq, found))

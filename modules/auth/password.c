@@ -2,8 +2,8 @@
  * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. Hashing runs
  * on pools of threads with a low priority. The pool "hash" is for existing accounts. Its threads
  * rest when processors are scarce: otherwise hashes take the processor time that PostgreSQL needs
- * for requests of others (docs/benchmarks.md, attack D3). The pool "register" is for new accounts.
- * The pools' queues are bounded, the host serves their callers in turn, and no loop waits.
+ * for other requests (docs/benchmarks.md, attack D3). The pool "register" is for new accounts. The
+ * pools' queues are bounded, and the host serves the callers in turn. No loop waits for a hash.
  *
  * The memory of a hash (19 MiB) is mapped and unmapped each time; the heap would keep it forever.
  */
@@ -87,7 +87,7 @@ static int password_decode(const char *encoded, struct hashing *job)
     return base64_decode(BASE64_PLAIN, text, strlen(text), job->hash, HASH) == HASH ? 0 : -1;
 }
 
-/* Calls for one target (an account) together use only one client's share of the pool; 0: none. */
+/* All calls with one `target` (an account) share one client's part of the pool; 0: no target. */
 static int password_run(struct bb_request *rq, const char *pool, uint64_t target,
                         struct hashing *job)
 {

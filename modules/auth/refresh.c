@@ -9,8 +9,8 @@
  *
  * Two tabs may send the same cookie at the same time, and a response may be lost. Therefore the
  * next secret is HMAC-SHA256 of the secret that was sent, with a key that only the row has, and for
- * GRACE_S after a replacement the previous secret gets the same next secret again. It cannot be
- * computed from the cookie without the database, nor from the database without the cookie.
+ * GRACE_S after a replacement the previous secret gets the same next secret again. To compute a
+ * next secret, both the cookie and the database are needed.
  *
  * Cross-site requests: the cookie is SameSite=Strict, so browsers do not send it with requests of
  * other sites. Requests of other origins of the same site (Sec-Fetch-Site) get 403. The route
@@ -57,8 +57,8 @@ static void refresh_forget(struct bb_request *rq)
 /* ---- the login ---- */
 
 /*
- * The lock on the account serializes this and a change of the password. If the password was changed
- * first, the session has ended.
+ * The lock on the account makes this statement and a change of the password wait for each other. If
+ * the password was changed first, the session has ended.
  */
 int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account, const char *jti)
 {
@@ -128,7 +128,7 @@ static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account
 {
     static const struct bb_sql forget = {
         "DELETE FROM auth_refresh WHERE id = $1::uuid AND account = $2::bigint", 0};
-    /* A separate statement, to see the session of a refresh for which the first one waited. */
+    /* A separate statement also ends a session of a refresh that the first statement waited for. */
     static const struct bb_sql revoke = {
         "UPDATE auth_session SET revoked = now() WHERE account = $2::bigint "
         "AND (login = $1::uuid OR jti = $1::uuid) AND revoked IS NULL",
@@ -192,8 +192,7 @@ static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int auth_refresh(struct bb_request *rq)
 {
-    /* Makes the session end with the login, unless the login was ended, or the key replaced,
-     * meanwhile. */
+    /* Makes the session end with the login. No row: the login was ended, or the key replaced. */
     static const struct bb_sql attach = {
         "WITH r AS (SELECT id, kid FROM auth_refresh WHERE id = $1::uuid FOR SHARE) "
         "UPDATE auth_session s SET login = r.id FROM r WHERE s.jti = $2::uuid AND s.kid = r.kid "

@@ -49,7 +49,7 @@ void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account)
     bb_after(rq, tx, session_committed, payload);
 }
 
-/* An unknown payload drops everything, which is always correct. */
+/* An unknown payload drops the whole cache and marks the keys as stale, which is always correct. */
 void auth_changed(void *state, const char *payload)
 {
     struct auth *auth = state;

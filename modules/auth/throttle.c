@@ -41,8 +41,8 @@ struct counter {
 };
 
 /*
- * The counters of this host. A full set drops the counter that ends first, so memory is bounded
- * however many clients there are.
+ * The counters of this host, in sets. A new counter replaces the one that ends first in a full set,
+ * so memory is bounded however many clients there are.
  */
 struct auth_throttle {
     pthread_mutex_t lock;

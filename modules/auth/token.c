@@ -112,7 +112,7 @@ int token_open(struct token *token, const char *text, size_t length)
     const char *second = first ? memchr(first + 1, '.', (size_t)(end - first) - 1) : NULL;
     char header[PAYLOAD_MAX], again[HEADER_MAX];
 
-    /* A third dot would be in the signature: decoding it fails, as a dot is not base64url. */
+    /* A third dot would be part of the signature: it is not base64url, so decoding fails. */
     if (!second)
         return -1;
     *token = (struct token){.text = text,

@@ -8,7 +8,7 @@
  * (crit, jku, nbf, a list, another order) means that another program made it, so it is refused.
  * Parsing allocates no memory, so a lack of memory never makes a valid token invalid.
  *
- * Any thread; only one thread at a time may use an EVP_MAC_CTX (keys.c holds a lock).
+ * Any thread. An EVP_MAC_CTX may be used by only one thread at a time (keys.c holds a lock).
  */
 #ifndef AUTH_TOKEN_H
 #define AUTH_TOKEN_H
@@ -42,7 +42,7 @@ struct token {
     unsigned char signature[TOKEN_MAC];
 };
 
-/* Writes the token and a NUL into `text`; the key is of hmac.h. Returns its length, or 0. */
+/* Writes the token and a NUL into `text`; `key` is made by hmac.h. Returns its length, or 0. */
 size_t token_make(EVP_MAC_CTX *key, const char *kid, const struct token_claims *claims,
                   char text[TOKEN_MADE_MAX]);
 

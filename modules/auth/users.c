@@ -300,12 +300,11 @@ int auth_user_get(struct bb_request *rq)
 }
 
 /*
- * Ends the transaction if the role and status in the body are not possible.
+ * Ends the transaction if the role and status in the body are not allowed.
  *
  * The last active Admin is not removed. All changes of role and status are serialized, so that two
  * Admins cannot remove each other at the same time. With the setting confirm_email, an account
- * whose e-mail is not confirmed is not approved. An Admin who names the e-mail in the same request
- * vouches for it.
+ * whose e-mail is not confirmed is approved only if the Admin sends the e-mail in the same request.
  */
 static void users_check_change(struct bb_request *rq, struct bb_tx *tx)
 {
@@ -362,7 +361,7 @@ static void users_add_conversations(struct bb_request *rq, const char *email, js
  * Names the letters because of which an e-mail may imitate another e-mail: in its local part, Latin
  * letters are mixed with letters that look like them, such as a Cyrillic "а", or a letter of the
  * Latin script looks like another one. Such e-mails are allowed, because some people have such
- * names. Null if there are none; if there are several kinds, the last one counts.
+ * names. Returns null if there are none, and the kind of the last one if there are several kinds.
  */
 #define LATIN "A-Za-z\\u00C0-\\u0130\\u0132-\\u024F\\u1E00-\\u1EFF"
 #define ALIKE "\\u0131\\u0250-\\u02AF\\u1D00-\\u1DBF\\uA720-\\uA7FF\\uAB30-\\uAB6F"

@@ -75,8 +75,8 @@ struct bulk_job {
     const char *separator, *header; /* up to 16 KiB, as sent; NULL: not read */
     const struct bb_rows *source;   /* result of the statement that read the job */
     size_t source_row;
-    int64_t bytes; /* only while the job is being created, like `created` */
-    bool created;  /* the job is stored as created */
+    int64_t bytes; /* set only while the job is being created */
+    bool created;  /* the job was stored in the state `created` */
 };
 
 /*
@@ -105,7 +105,7 @@ extern const struct bb_field bulk_job_fields[13], bulk_row_fields[5];
 
 /* ---- module.c: the types that loaded modules provide ---- */
 
-/* Adds the types. Commands call this themselves, because the host calls no `start` for them. */
+/* Adds the types. Commands must call this, because the host does not call `start` for them. */
 void bulk_start(struct bb_host *host, void *state);
 /* Returns NULL if no loaded module provides the type. */
 const struct bulk_type *bulk_type_named(const struct bulk *bulk, const char *name);
@@ -165,8 +165,8 @@ struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_ty
 /* Returns the columns of a job whose header was read. */
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job);
 /*
- * Parses bytes of whole rows, which the upload has parsed before; ends the request if memory runs
- * out. `first` is the number of the first row. Skips rows up to `after`; reads at most `most` rows.
+ * Parses bytes of whole rows, which the upload has already parsed. `first` is the number of the
+ * first row. Skips rows up to `after`; reads at most `most` rows. Ends the request without memory.
  */
 struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_columns *columns,
                                  const char *bytes, int64_t first, int64_t after, size_t most);
@@ -224,15 +224,15 @@ struct bulk_source {
     int64_t organization;
     void (*warn)(struct bb_request *rq, void *arg, const char *text);
     void *warn_arg;
-    bool command; /* bb_superseded() ends the check, and success sends no response */
+    bool command; /* the command's: an interrupt ends the check, and success sends no response */
 };
 
 bool bulk_is_csv(const char *name); /* by its extension */
 /*
  * Scans a file, checks its rows and stores its parts as a job, which becomes visible at the end.
  * Returns the status of the response, or 0 for the command. Everything is deleted again unless
- * job->created is set. The status does not decide this, because another request with the same
- * Idempotency-Key may have been faster.
+ * job->created is set. The status does not show this: it may be the stored response of another
+ * request with the same Idempotency-Key.
  */
 int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job);
 

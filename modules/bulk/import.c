@@ -24,7 +24,7 @@ enum { IMPORT_FAILED = 1, IMPORT_USAGE = 2, IMPORT_INTERRUPTED = 130 };
 
 enum {
     LOOK_MS = 100,     /* between two queries of the progress */
-    STILL_MS = 3000,   /* without progress, no host stores the rows */
+    STILL_MS = 3000,   /* after this time without progress, no host seems to store the rows */
     SILENT_MS = 60000, /* without a response of the database, the command ends */
     REST_MS = 20
 };
@@ -124,9 +124,9 @@ static void input_fail(struct input *input, const char *why)
 }
 
 /*
- * Returns a descriptor that the caller closes. Ctrl-C discards typed input, possibly between poll()
- * and read(), so a terminal is opened again, to be read without blocking. O_NONBLOCK on the
- * inherited descriptor would also affect the shell.
+ * Returns a descriptor that the caller closes. A terminal is opened again with O_NONBLOCK, because
+ * Ctrl-C discards typed input, possibly between poll() and read(), which would then block.
+ * O_NONBLOCK on the inherited descriptor would also affect the shell.
  */
 static int input_open(const char *path)
 {
@@ -381,8 +381,8 @@ static int import_look(struct bb_request *rq, void *arg)
 }
 
 /*
- * Cancels the job, or reports how it has just ended. The remaining rows are written to a
- * file, but not to the terminal of a person who wants to stop.
+ * Cancels the job, or reports how it has just ended. Writes the rows that were not stored to
+ * standard output, unless it is the terminal of a person who wants to stop.
  */
 static void import_cancel(struct bb_request *rq, struct import *import)
 {
@@ -422,7 +422,7 @@ static int import_run(struct bb_request *rq, struct import *import)
         bb_scratch(rq, import_look, import);
     }
     if (strcmp(import->status, "confirmed") != 0) {
-        /* It has finished, or another client has cancelled or deleted it. */
+        /* The job has finished, or another client has cancelled or deleted it. */
         bool finished = !strcmp(import->status, "finished");
 
         import_line(import, "bulk upload %s %s: %lld rows were stored, %lld failed", import->job.id,
@@ -452,7 +452,7 @@ static bool import_wants(struct bb_request *rq, const char *option)
     return json_is_true(json_object_get(bb_body(rq), option));
 }
 
-/* Asks the operator if there is a terminal. */
+/* Returns whether to store the rows without errors. Asks the operator if there is a terminal. */
 static bool import_goes_on(struct bb_request *rq, struct import *import)
 {
     struct input *input = &import->input;

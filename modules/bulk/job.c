@@ -205,8 +205,8 @@ void bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
 {
     /*
      * Rows that the check refused have failed; the other rows after the cursor are cancelled. This
-     * is a separate statement, because the first statement may have waited for a batch, whose parts
-     * its snapshot does not have.
+     * is a separate statement, because the first statement may have waited for a batch, and its
+     * snapshot does not show the changes of this batch.
      */
     static const struct bb_sql total = {
         "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"

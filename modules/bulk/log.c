@@ -2,10 +2,10 @@
  * GET /api/bulk-upload/bulk-upload-log/:bulkUploadId: the rows of a job with their outcomes, a page
  * at a time; GET …/:bulkUploadId/failed.csv: the rows that are not stored; GET …/template.csv.
  *
- * A row with a finding has failed, from the check until the row is stored. The other rows up to the
- * job's cursor are stored. So failed rows are searched by their findings, and other rows by their
- * parts. A request holds the page and one part at a time in memory. If rows are very large, a page
- * ends early: after PAGE_BYTES of parts were read.
+ * A row that has a finding has failed. The other rows up to the job's cursor are stored. So failed
+ * rows are searched by their findings, and other rows by their parts. A request holds the page and
+ * one part at a time in memory. If rows are very large, a page ends early: after PAGE_BYTES of
+ * parts were read.
  */
 #include <string.h>
 
@@ -112,7 +112,7 @@ int bulk_log(struct bb_request *rq)
         while (!page.end && !page.more && !refused)
             refused = bb_scratch(rq, log_part_rows, &page);
         if (refused == 503)
-            bb_reply_header(rq, "Retry-After", "1"); /* the header was in the scratch memory */
+            bb_reply_header(rq, "Retry-After", "1"); /* bb_scratch() has freed the first one */
     }
     if (refused)
         return refused;

@@ -340,7 +340,7 @@ struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark)
     return failed;
 }
 
-/* Returns whether a column is `errors`. It is omitted, because the new file gets its own. */
+/* Returns whether a column of the sent file is `errors`. It is omitted: failed.csv adds its own. */
 static bool rows_is_errors(const json_t *header, size_t column)
 {
     return !strcasecmp(json_string_value(json_array_get(header, column)), "errors");

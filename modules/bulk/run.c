@@ -1,6 +1,6 @@
 /*
  * The job bulk.run stores the rows of confirmed jobs in batches, each in a separate transaction, as
- * long as their sender has the rights.
+ * long as the sender of the job may store them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum {
     TURN_MS = 500,
     PAUSE_MS = 100,  /* maximum, between two batches */
     LAPSED_MS = 500, /* how long a check of the sender is valid for a commit */
-    SMALL_ROWS = 50  /* per batch while requests wait: a few milliseconds */
+    SMALL_ROWS = 50  /* per batch while requests wait; this takes a few milliseconds */
 };
 
 /* One transaction. Its pointers are invalid after its end. */
@@ -20,7 +20,7 @@ struct batch {
     const struct bulk_type *type;
     int64_t checked_ms;             /* when the sender's permission was checked */
     struct bulk_batch all;          /* its rows */
-    int64_t cleared, cleared_bytes; /* number and bytes of the check's findings deleted */
+    int64_t cleared, cleared_bytes; /* number and bytes of the deleted findings */
     int64_t succeeded, failed;
     char id[BULK_ID]; /* of the job; empty: there was no job to run */
     int64_t last;     /* last row of the batch; 0: no part is left */
@@ -69,8 +69,8 @@ static const char *run_lapsed(struct bb_request *rq, struct batch *batch)
 }
 
 /*
- * Reads as many parts of the job as the type's rows per call allow, or one if only some of its rows
- * are used. Deletes the findings of the check.
+ * Reads as many parts of the job as one call of the type's functions accepts, or only one part if
+ * some of its rows are left for the next batch. Deletes the findings of the check for these rows.
  */
 static void run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
 {

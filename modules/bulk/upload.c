@@ -178,7 +178,7 @@ static int upload_check_parts(struct bb_request *rq, struct upload *upload)
             refused = bb_scratch(rq, upload_part, upload);
     }
     if (refused == 503)
-        bb_reply_header(rq, "Retry-After", "1"); /* the header was in the scratch memory */
+        bb_reply_header(rq, "Retry-After", "1"); /* bb_scratch() has freed the first one */
     return refused;
 }
 

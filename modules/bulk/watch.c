@@ -22,7 +22,7 @@ struct watcher {
     int64_t done;    /* the number that was sent last */
 };
 
-/* The stream has ended; nothing else refers to the watcher after this. */
+/* Called when the stream has ended. Nothing refers to the watcher after this. */
 static void watch_closed(struct bb_stream *stream, void *arg)
 {
     struct watcher *watcher = arg;

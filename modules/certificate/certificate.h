@@ -2,12 +2,12 @@
  * certificate: issues certificates for measured energy, and keeps their log.
  *
  * A History reading makes one entry of the log. Delta readings are issued for groups of devices, in
- * cycles: the energy of the readings that end in a cycle, plus the energy carried over from earlier
- * cycles, in whole kWh. The rest is carried over. The job (issue.c) takes new readings from the
- * service "readings", marks the cycles that are due (due.c), issues the cycles that have ended
- * (cycle.c) and History readings (history.c), and updates entries that no longer have to wait for
- * an external issuer. Each step is a transaction that deletes its input and stores its result, so a
- * kill at any time loses nothing, and running the job again changes nothing.
+ * cycles: a certificate has the whole kWh of the readings that end in its cycle and of the energy
+ * carried over from earlier cycles. The rest is carried over. The job (issue.c) takes new readings
+ * from the service "readings", marks the cycles that are due (due.c), issues the cycles that have
+ * ended (cycle.c) and History readings (history.c), and updates entries that no longer have to wait
+ * for an external issuer. Each step is a transaction that deletes its input and stores its result,
+ * so a kill at any time loses nothing, and running the job again changes nothing.
  */
 #ifndef CERTIFICATE_H
 #define CERTIFICATE_H
@@ -118,7 +118,7 @@ int64_t certificate_recheck(struct bb_request *rq, bool *more);
 int64_t certificate_history(struct bb_request *rq, bool *more);
 int64_t certificate_cycles(struct bb_request *rq, bool *more);
 
-/* issue.c: returns the time limit of a step that begins now, in the time of bb_now_ms(). */
+/* issue.c: returns the time limit of a step that begins now, on the clock of bb_now_ms(). */
 int64_t certificate_turn(struct bb_request *rq);
 /* Logs that a step failed, and returns -1. */
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);

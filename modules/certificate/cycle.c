@@ -40,7 +40,7 @@ static const struct bb_sql due = {
 
 static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
 
-/* Takes the cycle, and locks the group's row until the commit. No row: it is not due any more. */
+/* Deletes the mark of a due cycle, and locks the group's row until the commit. No row: not due. */
 static const struct bb_sql take = {
     "WITH gone AS (DELETE FROM certificate_due WHERE group_id = $1::bigint"
     " AND cycle_start = $2::timestamptz RETURNING group_id)"
@@ -188,7 +188,7 @@ static int cycle_account(struct bb_request *rq, struct bb_tx *tx, const struct c
                : -1;
 }
 
-/* Takes the cycle, accounts for its devices and issues the total. Returns 0, or -1. */
+/* Deletes the cycle's mark, accounts for its devices and issues the total. Returns 0, or -1. */
 static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cycle *cycle)
 {
     const struct certificate *certificate = rq->state;

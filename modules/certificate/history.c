@@ -81,7 +81,7 @@ struct chunk {
     int64_t issued; /* certificates, in all chunks so far */
 };
 
-/* Issues for the devices that still exist, and deletes the notes of deleted devices. */
+/* Issues readings of devices that still exist, and deletes the notes of the other devices. */
 static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct certificate *certificate = rq->state;

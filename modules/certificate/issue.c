@@ -121,7 +121,7 @@ static void issue_run(struct bb_request *rq, struct work *work)
     }
 }
 
-/* Between two runs other work may use the connection, and a stop or reload can take effect. */
+/* Between two runs, other work can use the connection, and a stop or reload can take effect. */
 void certificate_issue(struct bb_request *rq)
 {
     struct work work;

@@ -2,14 +2,14 @@
  * The archive: old messages in the document store instead of the database.
  *
  * The job `archive` visits the conversations in the order of their last activity,
- * chat.retention_days after this activity. It takes the messages of a conversation in parts of
- * about 1 MiB, except the latest message, which lists show: it stores a part in the document store,
- * and then deletes the messages and adds a row to chat_archive in one statement. A reader that
+ * chat.retention_days after this activity. It archives the messages of a conversation in parts of
+ * about 1 MiB, except the latest message, which lists show. For each part it stores the messages in
+ * the document store; then one statement deletes them and adds a row to chat_archive. A reader that
  * needs messages of a part restores it first, and the job removes them again after RESTORED_DAYS.
  *
  * Messages never change, so a part is stored once and its file stays valid for ever: after a kill,
- * or in a backup of any age, every row has its file. A file without a row exists if a host died
- * between the two steps; the file is replaced, or stays.
+ * or in a backup of any age, every row has its file. If a host dies between the two steps, a file
+ * without a row is left; a later run may replace it.
  *
  * A part is a JSON array. PostgreSQL writes and reads it.
  */
@@ -21,7 +21,7 @@
 
 enum {
     PART_BYTES = 1024 * 1024, /* of text; only the last message of a part may exceed it */
-    PARTS = 8,                /* of a run of the job */
+    PARTS = 8,                /* archived by a run of the job */
     RESTORED_DAYS = 7
 };
 
@@ -226,8 +226,8 @@ static const struct bb_sql archived = {
 
 /*
  * $1 conversation, $2 first, $3 content. If another request restores the part at the same time, the
- * UPDATE waits for it and finds nothing. Live streams must not send the messages again, so they get
- * no transaction.
+ * UPDATE waits for it and finds nothing. Restored messages have no xid, so that live streams do not
+ * send them again.
  */
 static const struct bb_sql restore = {
     "WITH a AS (UPDATE chat_archive SET restored_at = now() WHERE conversation_id = $1::bigint"

@@ -8,7 +8,7 @@
  *
  * With `order=desc` the response has a page of the latest messages, or of those before `before`.
  *
- * Each statement also says whether messages that it needs are archived. Then they are restored
+ * Each statement also returns whether messages that it needs are archived. If so, they are restored
  * (archive.c), and the statement runs again.
  */
 #include <inttypes.h>
@@ -201,7 +201,7 @@ int chat_chain(struct bb_request *rq)
     struct chat_scope scope = chat_scope(rq);
     int64_t after = bb_arg_int(rq, "after", 0), limit = bb_arg_int(rq, "limit", 0);
     bool few = limit && limit <= ARRAY_SHORT;
-    int64_t wanted = few ? limit : ARRAY_SHORT; /* one more shows the successor of the last one */
+    int64_t wanted = few ? limit : ARRAY_SHORT; /* one more row is the successor of the last one */
     const struct bb_value values[] = {CHAT_SCOPE_ARGS(&scope),
                                       bb_t(bb_segment(rq, "headUuid")),
                                       bb_i(after),

@@ -145,7 +145,7 @@ int chat_open(struct bb_host *host, void **state);
 void chat_close(struct bb_host *host, void *state);
 extern const struct bb_conversations chat_conversations; /* the service "conversations" */
 
-/* post.c: makes a message of the request body. Ends the request if the message is too long. */
+/* post.c: makes a message from the request body. Ends the request if the message is too long. */
 struct chat_message chat_entry_read(struct bb_request *rq);
 
 /* The metrics, in the order of their table. */

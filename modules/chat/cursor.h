@@ -9,9 +9,9 @@
  * of an event: a client that reconnects, to any host, gets exactly the events that it has not seen.
  *
  * The text is d<home>-<seen>[-<target>-<block>-<event>]. Snapshots are valid within one cluster,
- * because a dump restored elsewhere, or a promoted standby, counts transactions differently. So the
- * text begins with its home (CHAT_HOME in page.h), and is not accepted in another home. Hosts
- * always write the home; a client may omit it.
+ * because a dump restored elsewhere, or a promoted standby, counts transactions differently. So
+ * <home> identifies the database (CHAT_HOME in page.h), and other databases refuse the text. Hosts
+ * always write <home>; a client may omit it.
  */
 #ifndef CHAT_CURSOR_H
 #define CHAT_CURSOR_H

@@ -3,7 +3,7 @@
  *
  * A cursor is "<last activity in microseconds>-<id>" of the last conversation seen. Without `limit`
  * the response has the whole list, and a short list is sent at once. The order of a long list is
- * read in one query, because it would change meanwhile; the conversations are read page by page.
+ * read in one query, because it may change later; the conversations are read page by page.
  *
  * A caller that names another e-mail sees only a part of that e-mail's conversations, maybe a few
  * of very many. This part is searched in chat_directory, by organization or by both participants.

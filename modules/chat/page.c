@@ -121,7 +121,7 @@ static int page_add(struct reading *reading, const struct chat_facts *facts, con
 
     if (!event)
         return -1;
-    /* Each listener that may see the event is in one of its topics. */
+    /* Each listener that may see the event has joined one of the event's topics. */
     char *text = stpcpy(event->text, id) + 1, *end = event->text + room;
 
     event->id = event->text;

@@ -6,9 +6,8 @@
 #include "modules/chat/page.h"
 
 /*
- * Looks up the conversation. The e-mail of the field must take part in it, and the caller must be
- * allowed to act for this e-mail, or the request ends. An Admin may post in any conversation, with
- * its own e-mail.
+ * Looks up the conversation. Ends the request unless the e-mail in the field takes part in it, and
+ * the caller may act for this e-mail. An Admin may post in any conversation, with its own e-mail.
  */
 static const struct chat_facts *post_find(struct bb_request *rq, const char *field, bool posts)
 {
@@ -49,7 +48,7 @@ struct chat_message chat_entry_read(struct bb_request *rq)
  * place in the chain, and the entry is inserted from the row that the update returned. So posts to
  * one conversation form one chain without a fork, whichever hosts receive them. The statement also
  * inserts the change of the unread count, because a trigger, which records other changes
- * (schema.sql, step 5), would cost twice as much.
+ * (schema.sql, step 1), would cost twice as much.
  */
 
 /*
@@ -89,7 +88,7 @@ static const struct bb_keyed add_message = {
 
 /*
  * $1 conversation. Adds 1 to participant2's unread total. Used if the author is not a participant:
- * add_message, earlier in the unit, has raised both unread counts, but only participant1's total.
+ * add_message runs first in the unit. It raises both unread counts, but only participant1's total.
  */
 static const struct bb_sql unread_for_both = {
     "INSERT INTO chat_unread_change SELECT participant2, coalesce(organisation, 0), withheld2,"
@@ -131,7 +130,7 @@ struct attachments {
     struct bb_files files;
 };
 
-/* Returns the document store; NULL if there is none with files of requests. */
+/* Returns the document store; NULL if there is none that can store the files of requests. */
 static const struct bb_documents *post_find_store(struct bb_host *host, struct bb_given *given)
 {
     *given = (struct bb_given){.size = sizeof(*given)};
@@ -165,7 +164,7 @@ static const char *post_holder(struct bb_request *rq, int64_t conversation)
     return bb_format(rq, "conversation %" PRId64, conversation);
 }
 
-/* Makes the attachments of the message from the files that the store has taken. */
+/* Makes the attachments of the message from the files in the store. */
 static json_t *post_shown(struct bb_request *rq, const char *shown)
 {
     json_t *files = bb_json_hold(rq, bb_json_read(rq, shown)), *file;
@@ -289,8 +288,8 @@ int chat_typing(struct bb_request *rq)
 
 /*
  * mark_read writes nothing if nothing is unread. mark_unread counts the messages from place $3 on,
- * which must all be in the table; `lock` locks the row before, so that every message committed
- * until then is counted, and limits the number.
+ * which must all be in the table. `lock` runs first: it locks the row, so that every message
+ * committed until then is counted, and limits the number of messages.
  */
 static const struct bb_sql mark_read = {
     MARK("0") " WHERE id = $1::bigint AND ((participant1 = $2::text AND unread1 > 0)"

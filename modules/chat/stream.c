@@ -3,9 +3,9 @@
  *
  * While a listener exists, each host reads several times a second the events that have become
  * visible since its last snapshot (page.h), and publishes them to topics (busbar/stream.h). A
- * listener is in its topics while everything earlier was sent to it. A listener lags if it is new
- * or its queue was full: pages are read for it until it has reached the hub's position, and then
- * it joins its topics. Accounts take turns in this, and so do the listeners of an account.
+ * listener joins its topics once all earlier events were sent to it. Until then it lags, because it
+ * is new or its queue was full: pages are read for it until it has reached the hub's position. The
+ * accounts of lagging listeners take turns, and so do the listeners of an account.
  *
  * Positions (cursor.h) are compared as texts: two readers with equal texts are at the same place.
  *
@@ -134,7 +134,7 @@ static void account_leave(struct chat_hub *hub, struct account *account)
 
 /* ---- listeners; call with the lock held ---- */
 
-/* Creates a listener without stream and list. Returns NULL if out of memory. */
+/* Creates a listener without a stream, in no list. Returns NULL if out of memory. */
 static struct listener *listener_new(struct chat_hub *hub, struct account *account,
                                      const struct chat_scope *scope, const char *at)
 {
@@ -198,7 +198,7 @@ static void listener_place(struct listener *listener, const struct chat_page *pa
         listener_end(listener);
 }
 
-/* Called while publishing if an event does not fit into the queue: from this event on it lags. */
+/* Called while publishing if an event does not fit into a listener's queue: the listener lags. */
 static void listener_full(struct bb_stream *stream, void *arg)
 {
     struct listener *listener = arg;
@@ -336,9 +336,9 @@ static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct 
 }
 
 /*
- * Serves the lagging listeners in turns, up to the host's snapshot, to which everything is
- * published. A page is sent to all listeners that can continue with it. Returns 0, or -1 if the
- * database does not respond.
+ * Sends pages to the lagging listeners in turns, up to the snapshot that this host has published. A
+ * page is sent to all listeners that can continue with it. Returns 0, or -1 if the database does
+ * not respond.
  */
 static int hub_serve_lagging(struct bb_request *rq, struct chat_hub *hub)
 {

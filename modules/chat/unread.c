@@ -1,10 +1,10 @@
 /*
  * GET /api/chat/unread-count/:email and /api/chat/unread-devices/:email
  *
- * Both read totals (schema.sql, step 3) and the changes that are not yet added to them. They read
+ * Both read totals (schema.sql, step 1) and the changes that are not yet added to them. They read
  * no conversation and no message, so the cost depends neither on the length of a history nor on the
  * number of conversations. A caller that names another e-mail also sees the conversations in which
- * both take part. Up to PAIRED are read directly; more than FEW_PAIRED with a long statement.
+ * both take part: up to PAIRED are read, more than FEW_PAIRED with a long statement.
  */
 #include <string.h>
 
@@ -134,8 +134,8 @@ int chat_unread_devices(struct bb_request *rq)
 enum { PIECE = 5000 /* changes at a time */, PIECES = 32 /* per run */ };
 
 /*
- * E-mails with many changes are added up soon, so that no e-mail keeps many changes for long. All
- * other e-mails are added up after a minute.
+ * The changes of an e-mail are added to its totals after a minute, or sooner if there are many, so
+ * that no e-mail has many changes for long.
  */
 static const struct bb_sql add_up = {
     "WITH due AS (SELECT email FROM chat_unread_change GROUP BY email"

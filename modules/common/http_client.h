@@ -57,8 +57,8 @@ struct http_request {
     FILE *file;         /* the body, from the beginning; NULL: in `body` */
     int64_t length;     /* of the body */
     int64_t timeout_ms; /* for the whole request */
-    /* Takes a piece of the body of a 200. Returns 0, or -1 to end the request. NULL: all bodies are
-     * kept in `bytes`. Bodies of other responses always are. */
+    /* Receives a piece of the body of a 200. Returns 0, or -1 to end the request. NULL: the body is
+     * kept in `bytes`, as the bodies of other responses always are. */
     int (*take)(void *arg, const char *bytes, size_t length);
     size_t body_max;   /* a response with a longer body is HTTP_BROKEN */
     size_t bytes_max;  /* how much of a body `bytes` keeps; 0: all of it */

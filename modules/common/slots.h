@@ -31,7 +31,7 @@ void slot_await(struct bb_request *rq, struct slots *slots);
 /* Takes a slot for an account that is not 0. Returns 0, 429 or 503; sends no response. */
 int slot_try(struct slots *slots, int64_t account);
 
-/* Returns the slot that the caller's account has taken when the request ends. */
+/* Makes the end of the request return the slot that the caller's account has taken. */
 void slot_hold(struct bb_request *rq, struct slots *slots);
 
 /* Returns a slot that the account holds. */

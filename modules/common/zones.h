@@ -75,9 +75,9 @@ struct zone_times zone_times(const struct zone *zone, int64_t local_ms);
 /* ---- all zones: a tree for tfind(3) of structs that begin with the zone's name ---- */
 
 /*
- * Adds all zones below a directory to the tree *zones, which is NULL at first. So no request reads
- * a disk. There are none if the directory does not exist. Blocks. Returns 0, or -1 if out of memory
- * or descriptors, or if the directory cannot be read.
+ * Adds all zones below a directory to the tree *zones, which is NULL at first, so that no request
+ * reads a disk. Without the directory there are no zones. Blocks while it reads. Returns 0, or -1
+ * if out of memory or descriptors, or if the directory cannot be read.
  */
 int zones_read(const char *directory, void **zones);
 void zones_free(void *zones);

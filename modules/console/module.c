@@ -8,7 +8,7 @@
 
 #include "modules/common/assets.h"
 
-/* The state is the pages; NULL: they are not installed. */
+/* The module's state is the console's files; NULL: they are not installed. */
 static int console_page(struct bb_request *rq)
 {
     return assets_reply(rq, rq->state);

@@ -194,7 +194,7 @@ extern const struct bb_field device_pair_fields[6];
 int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record);
 
-/* record.c: converts rows to records and these to JSON, which the caller owns; NULL: no memory. */
+/* record.c: converts rows to records, and records to JSON (the caller owns it; NULL: no memory). */
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows,
                                       size_t row);
 /*
@@ -247,8 +247,8 @@ int device_find(struct bb_request *rq, enum device_look_up how, const char *name
 struct device_record device_in_path(struct bb_request *rq, enum device_look_up how);
 
 /*
- * Raises an event of a device. `changed` is the array for device.updated, which this takes, or
- * NULL. Returns 0, or -1: `return bb_failed(rq)`.
+ * Raises an event of a device. `changed` is the array for device.updated, of which this function
+ * takes ownership, or NULL. Returns 0, or -1: `return bb_failed(rq)`.
  */
 int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
                 const struct device_record *record, json_t *changed);

@@ -153,8 +153,8 @@ static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_
 }
 
 /*
- * Records in the database the names of the objects to be stored, a new name for each content, and
- * writes the rows. If a document already has the content, uses its name.
+ * Chooses the names of the objects to be stored, a new name for each content, and records them in
+ * the database. If a document already has the same content, uses the name of its object.
  */
 static void documents_begin(struct bb_request *rq, struct arrival *arrival)
 {
@@ -376,7 +376,7 @@ static const char *documents_disposition(struct bb_request *rq, const char *name
     return bb_format(rq, "attachment; filename=\"%s\"; filename*=UTF-8''%s", plain, encoded);
 }
 
-/* Answers with a file of a device, or of another holder. The other one is NULL. */
+/* Sends a file of a device or of another holder; the argument that is not used is NULL. */
 static int documents_send(struct bb_request *rq, const char *id, const char *device,
                           const char *holder, const char *what)
 {

@@ -23,7 +23,7 @@
 
 enum { SHARDS = 256, UUID = 36 };
 
-/* Earlier versions used the SHA-256 alone. */
+/* Returns whether a text is an object's name. Earlier versions used the SHA-256 alone. */
 static bool store_is_name(const char *text, bool contents)
 {
     size_t length = strlen(text);
@@ -306,7 +306,7 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
     request->length += (size_t)length;
 }
 
-/* At the end of an object, notes where the next page starts, and lists busbar's object. */
+/* At the end of an object, sets the start of the next page, and lists busbar's old objects. */
 static void s3_element_ends(void *arg, const XML_Char *name)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

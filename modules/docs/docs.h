@@ -8,8 +8,8 @@
  *   titles    titles of modules, for readers
  *   names     named schemas, so that generated clients have types: the name, the method and path of
  *             an operation, and the place of the object: in its successful response ("", or the
- *             name of a member), or its request ("body", or "form" for multipart/form-data). Of a
- *             list it is the items' object. An object comes before its parts.
+ *             name of a member), or its request ("body", or "form" for multipart/form-data). For
+ *             a list, it is the object of an item. An object comes before its parts.
  */
 #ifndef DOCS_H
 #define DOCS_H

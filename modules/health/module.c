@@ -32,7 +32,7 @@ struct report {
     json_t *info, *error, *details;
 };
 
-/* Takes `state`. Returns 0, or -1 if out of memory. */
+/* Takes ownership of `state`. Returns 0, or -1 if out of memory. */
 static int health_add(struct report *report, bool up, const char *name, json_t *state)
 {
     if (json_object_set(up ? report->info : report->error, name, state) < 0) {

@@ -10,7 +10,7 @@
 /* Formats a number as people write it: whole numbers of up to 15 digits without an exponent. */
 #define FIGURE "%.15g"
 
-/* Sorted by end, a reading that overlaps any earlier reading also overlaps the previous one. */
+/* In the order by end, a reading that overlaps an earlier one also overlaps the previous one. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading *reading = rq->state;

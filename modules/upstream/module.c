@@ -52,7 +52,7 @@ struct upstream {
 
 /*
  * A call. Its caller's fiber checks the request, copies it and passes it to the worker. The
- * worker's thread takes the response.
+ * worker's thread receives the response.
  */
 
 enum {
@@ -80,7 +80,7 @@ struct call {
     atomic_bool left;      /* the caller does not wait any more */
     bool handed, answered; /* handed to the worker; the caller saw the completion */
     int64_t account;       /* the account that holds the slot */
-    /* counted against upstream.memory: body and maximum response; at last only the response */
+    /* counted against upstream.memory: body and maximum response; later only the response */
     size_t bytes_held;
 
     /* The request, copied. */
@@ -213,7 +213,7 @@ static bool call_append(struct call *call, const char *line)
 
 static void call_done(struct http_request *http);
 
-/* Copies a request without problems. `rq` holds the call until it ends. NULL: out of memory. */
+/* Copies a request without problems. The end of `rq` releases the call. NULL: out of memory. */
 static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
                              const struct bb_upstream_request *request, const char *url)
 {

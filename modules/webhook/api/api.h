@@ -40,7 +40,7 @@ extern const struct bb_field webhook_delivery_fields[7], webhook_delivery_body_f
     webhook_statistics_fields[5], webhook_hour_fields[4], webhook_replay_fields[10],
     webhook_texts[1];
 
-/* Ends the request with 404 unless the caller may use the webhook. Returns true if it is polled. */
+/* Ends the request with 404 unless the caller may use the webhook. Returns whether it is polled. */
 bool webhook_find(struct bb_request *rq);
 
 /*

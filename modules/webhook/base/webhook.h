@@ -47,10 +47,10 @@
 
 /*
  * SQL: CTEs `old` and `queued` that queue deliveries again, with the same id, webhook-id and body.
- * SQL: CTEs `old` and `queued` that queue deliveries again, with the same id, webhook-id and body.
  * A row in webhook_waiting replaces the outcome and takes over its log. `ids` is an array, because
  * a join would be planned with statistics that may be old. The statement waits for the locks of
- * webhook_partition_drop(). */
+ * webhook_partition_drop().
+ */
 #define WEBHOOK_QUEUE_AGAIN(ids, replay)                                                           \
     " old AS (DELETE FROM webhook_outcome WHERE id = ANY (" ids ") RETURNING *),"                  \
     " queued AS (INSERT INTO webhook_waiting (id, webhook, replay, log) SELECT o.id, o.webhook,"   \

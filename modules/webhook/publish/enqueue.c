@@ -198,7 +198,7 @@ static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
     }
 }
 
-/* Has enqueue_pass() called after the commit. A superseded generation notifies all senders. */
+/* Registers enqueue_pass() for the commit. A superseded generation notifies all senders. */
 static int enqueue_after(struct bb_request *rq, struct bb_tx *tx, struct gathered *all)
 {
     if (all->index < 0 ||
@@ -248,7 +248,7 @@ static bool enqueue_is_wide(const struct webhook *webhook)
     return counters.webhooks[WEBHOOK_ACTIVE] > AT_ONCE;
 }
 
-/* Returns 1 if it keeps the event, 0 if the event needs a separate statement, -1 on failure. */
+/* Returns 1 if the event was gathered, 0 if it needs a separate statement, or -1 on failure. */
 static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhook *webhook,
                           const struct bb_audience *audience, const struct sender_event *event,
                           const char *key)

@@ -327,7 +327,7 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 }
 
 /*
- * Handles an attempt that this host did not send, or cut off. It does not count, neither for the
+ * Handles an attempt that this host did not send, or cut off. The attempt counts neither for the
  * delivery nor for the pace of its webhook.
  */
 static void attempt_take_back(struct sender *sender, struct delivery *delivery)
@@ -343,9 +343,10 @@ static void attempt_take_back(struct sender *sender, struct delivery *delivery)
 }
 
 /*
- * Returns whether no attempt may start now. Call with the lock held, until the attempt has started:
- * then an earlier report of a change or a pause prevents it, and a later report waits until it is
- * in flight. Request threads wait for the lock, so nothing else is done while it is held.
+ * Returns whether no attempt may start now. Hold the lock from before the call until the attempt
+ * has started: then a change or pause that was reported earlier prevents the attempt, and a later
+ * report waits until the attempt is in flight. Request threads wait for the lock, so nothing else
+ * is done while it is held.
  */
 static bool attempt_is_prevented(const struct sender *sender)
 {

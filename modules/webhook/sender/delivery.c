@@ -100,7 +100,7 @@ void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t del
     bb_heap_set(&sender->timers, &delivery->retry.node, sender->now_ms + delay_ms);
 }
 
-/* Adds a delivery to its flow. False: there is no body or no room, or the webhook is off. */
+/* Adds a delivery to its flow. Returns false without a body or room, or if the webhook is off. */
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery)
 {
@@ -161,7 +161,7 @@ bool delivery_is_old(const struct sender *sender, const struct delivery *deliver
 }
 
 /*
- * Removes a delivery from memory whose last attempt was not recorded. If this host owns the shard,
+ * Removes from memory a delivery whose last attempt was not recorded. If this host owns the shard,
  * or owns it again, the delivery is read again.
  */
 void delivery_unsettled(struct sender *sender, struct delivery *delivery)
@@ -185,7 +185,7 @@ void delivery_put_back(struct sender *sender, struct queue_flow *flow)
     }
 }
 
-/* Takes deliveries of committed events. A delivery that is not taken is found in the log. */
+/* Takes deliveries of committed events into memory. The others are found in the log. */
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs)
 {
     struct delivery *delivery;

@@ -380,8 +380,8 @@ struct sender {
     int64_t record_ms;               /* when results are recorded at the latest: see record_at() */
     uint64_t reads;                  /* of deliveries, begun */
     struct recent {
-        int64_t id;          /* negative: from a lost lease, and maybe reused */
-        uint64_t read;       /* it left memory since this read began */
+        int64_t id;          /* negative: read under a lost lease, and maybe reused */
+        uint64_t read;       /* number of reads begun when it left memory */
     } recent[SENDER_RECENT]; /* deliveries that were recorded or left memory */
 };
 

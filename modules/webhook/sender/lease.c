@@ -166,8 +166,8 @@ static void lease_lost(struct sender *sender, bool promoted)
 }
 
 /*
- * Takes back the shards that could not be given away, because meanwhile the results of other shards
- * wait. The next heartbeat tries again. Deliveries not taken meanwhile are read from the log.
+ * Takes back the shards that could not be given away: while shards are to be given away, results of
+ * others wait. The next heartbeat tries again. Deliveries refused meanwhile are read from the log.
  */
 static void lease_keep(struct sender *sender)
 {

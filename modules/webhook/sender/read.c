@@ -371,7 +371,7 @@ static void look_work(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = rows != NULL;
 }
 
-/* Handles a lack of memory: the next look finds the same again, because no cursor has moved. */
+/* Handles a lack of memory: the next look finds the same rows, because no cursor has moved. */
 static void look_fail(struct sender *sender)
 {
     sender->look_wanted = true;

@@ -224,9 +224,9 @@ static void record_back(struct sender *sender, struct db_task *db_task)
 /* ---- a batch -------------------------------------------------------------------------------- */
 
 /*
- * Takes the result of an attempt, and lets it wait for further results, but not beyond the next
+ * Adds the result of an attempt to a batch. It waits for further results, but not beyond the next
  * attempt of its delivery. A result is plain if the delivery succeeded and has no row in
- * webhook_waiting; a statement that gives shards away may be storing such a row now.
+ * webhook_waiting. While a statement gives shards away, none is plain: it may store such rows.
  */
 void record_add(struct sender *sender, struct delivery *delivery)
 {

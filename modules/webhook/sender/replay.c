@@ -12,7 +12,7 @@
 #define QUEUE WEBHOOK_QUEUE_AGAIN("(SELECT ids FROM ids)::bigint[]", "true")
 #define MATCHING WEBHOOK_REPLAYED("r.since", "r.until", "r.delivered", "r.events")
 #define PAUSE_MS 200
-#define FULL_MS 1000 /* if no replay has room: their receivers fail, or are slow */
+#define FULL_MS 1000 /* pause if no replay has room: receivers fail or are slow */
 
 /*
  * $1 host, $2 shards. Queues the next deliveries of running replays, and moves their cursors. `ids`
