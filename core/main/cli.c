@@ -21,8 +21,8 @@ struct cli_command {
     const char *summary; /* one line for the list */
     const char *help;    /* further explanation */
     /*
-     * The words that it accepts, as shown in the usage text; NULL: only -c, --env-file and --help.
-     * If `words` is one option, as in "[--json]", the command gets no other words.
+     * The words that the command accepts, as shown in the usage; NULL: only -c, --env-file and
+     * --help. If `words` is one option, as in "[--json]", the command gets no other words.
      */
     const char *words;
 };
@@ -158,8 +158,8 @@ static const char *env_file_take_variable(struct place *place)
 }
 
 /*
- * Replaces existing variables. Returns 0, or -1 after a message on standard error, which contains
- * the line number but never the value.
+ * Sets the variables of the file. Returns 0, or -1 after a message on standard error, which
+ * contains the line number but never the value.
  */
 static int env_file_read(const char *path)
 {

@@ -1,7 +1,7 @@
 /*
- * Parses and runs `busbar [-c FILE] [--env-file FILE] COMMAND [options]`. If the table of the
- * host's commands does not contain the name, it is searched among the commands of the configured
- * modules. Exit statuses: 0 success, 1 failure, 2 usage error.
+ * Parses and runs `busbar [-c FILE] [--env-file FILE] COMMAND [options]`. A name that is not in the
+ * table of the host's commands is searched among the commands of the configured modules. Exit
+ * statuses: 0 success, 1 failure, 2 usage error.
  */
 #ifndef CORE_CLI_H
 #define CORE_CLI_H

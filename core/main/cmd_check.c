@@ -22,9 +22,8 @@ enum { SANDBOX_MS = 30000 }; /* for the child that loads the modules */
 
 /* ---- `busbar check`, in the child process ---- */
 
-/* Writes the report, and the schemas for cmd_check_database(): name and schema, a zero byte
- * after each.
- */
+/* Writes the report, and for cmd_check_database() the name and the schema of each module, each
+ * followed by a zero byte. */
 static int cmd_check_in_child(FILE *out, void *arg)
 {
     const struct cli *cli = arg;

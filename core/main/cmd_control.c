@@ -66,7 +66,7 @@ int cmd_serve(const struct cli *cli)
     sigset_t set;
 
     guard_process();
-    /* they would end the process before the host can handle them */
+    /* blocks signals that would end the process before the host can handle them */
     sigemptyset(&set);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);

@@ -75,7 +75,7 @@ static void option_variable(const char *field, char *out, size_t size)
     }
 }
 
-/* Secret options are never in argv, which every user of the machine can read. */
+/* Gets a secret option, which is never in argv, because every user of the machine can read argv. */
 static const char *option_secret(const struct bb_field *field, struct arena *arena)
 {
     struct termios kept, quiet;
@@ -287,8 +287,8 @@ static void cmd_module_on_interrupt(int signal)
 }
 
 /*
- * Sets the flag of the generation at the first signal; the second one ends the process. Signals
- * that are ignored stay ignored. NULL: signals end the process again.
+ * Makes the first signal set the flag of the generation, and the second one end the process.
+ * Signals that are ignored stay ignored. NULL: makes the first signal end the process.
  */
 static void cmd_module_hear_interrupts(struct generation *generation)
 {

@@ -42,7 +42,7 @@ char *control_path(const struct settings *settings)
 }
 
 enum {
-    LINE_MS = 1000, /* limit for receiving a command, because others wait */
+    LINE_MS = 1000, /* limit for receiving a command, because other clients wait */
     LINE_BYTES = 128,
     ANSWER_SECONDS = 2,
     BACKLOG = 16,
@@ -249,7 +249,7 @@ static json_t *status_crashes_json(struct engine *engine)
                      "modules", modules, "leftOut", left_out);
 }
 
-/* The numbers that the loops publish twice a second, also for metrics. */
+/* Returns the numbers that the loops publish twice a second, also for metrics. */
 static json_t *status_loops_json(struct engine *engine)
 {
     struct generation *g = engine_generation(engine);

@@ -1,5 +1,5 @@
--- The checks of `busbar doctor`. After its name, each is one statement whose rows are the findings: the state (notice,
--- warning or error) and the text.
+-- The checks of `busbar doctor`. A line with the name of a check precedes its statement. The rows of the statement are
+-- the findings: a state (notice, warning or error) and a text.
 
 -- check rights
 SELECT 'error', 'the role ' || current_user || ' cannot read and change ' || string_agg(relname, ', ' ORDER BY relname)
@@ -49,7 +49,7 @@ UNION ALL SELECT 'warning', 'no WAL was archived for a day' FROM pg_stat_archive
 WHERE current_setting('archive_mode') <> 'off' AND now() - coalesce(last_archived_time, stats_reset) > '1 day';
 
 -- check partitions
--- By time; a module that partitions by other keys checks them with its command.
+-- Checks only partitions by time; a module that partitions by other keys checks them with its command.
 SELECT CASE WHEN until < now() THEN 'error' ELSE 'warning' END, name || ' has partitions only until ' || until
 FROM (SELECT p.partrelid::regclass::text AS name,
              max((regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz) AS until

@@ -89,7 +89,7 @@ void hang_answer(const struct listeners *listeners, int ms, const char *reason)
                      "%zu\r\n\r\n%s",
                      id, strlen(body), body);
 
-        /* because closing a connection with unread data would lose the response */
+        /* reads the head: closing a connection with unread data would lose the response */
         control_read(fd, head, sizeof head, "\r\n\r\n", head_ms < until ? head_ms : until);
         (void)send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
         shutdown(fd, SHUT_WR);

@@ -6,7 +6,7 @@
 
 /* ---- the descriptor as JSON ---- */
 
-/* A row of a table as JSON; NULL: failed. */
+/* Converts a row of a table to JSON; NULL on failure. */
 typedef json_t *inspect_row(const void *row);
 
 struct flag_name {

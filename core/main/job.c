@@ -313,7 +313,7 @@ void jobs_end(struct jobs *jobs, struct loop *loop)
 
 /* ---- running a job now ---- */
 
-/* Passes a call of jobs_call() to the job's loop. It has a reference to the job's generation. */
+/* Passes a call of jobs_call() to the job's loop. Has a reference to the job's generation. */
 struct job_call {
     struct message message; /* first member */
     struct job *job;
@@ -351,7 +351,7 @@ bool jobs_call(struct engine *engine, const char *name)
     return found;
 }
 
-/* bb_run(), bb_run_then(): pass work from a module's thread to a loop. */
+/* ---- bb_run() and bb_run_then(): pass work from any thread to a loop ---- */
 
 enum { RUN_DEADLINE_MS = 60000 };
 

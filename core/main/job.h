@@ -21,7 +21,7 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
 void jobs_end(struct jobs *jobs, struct loop *loop);
 
 /*
- * Starts the jobs of the live generation that have this name, or lets a running one run again.
+ * Starts the jobs of the live generation that have this name; a running job runs again afterwards.
  * Returns whether there are any. Hold the engine during the call. Any thread.
  */
 bool jobs_call(struct engine *engine, const char *name);

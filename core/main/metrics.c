@@ -523,7 +523,7 @@ char *api_metrics(struct bb_request *rq, size_t *length)
                 metrics_put(&metrics, metrics_read(module, j, k), "%s=\"%s\"", rows[j].label,
                             rows[j].values[k]);
         }
-        metrics.name = NULL; /* the name was allocated here */
+        metrics.name = NULL; /* it points to `name` above */
     }
     if (!fclose(metrics.out) && !arena_defer(metrics.rq->arena, free, text))
         return text;

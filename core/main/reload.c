@@ -599,7 +599,7 @@ void reloader_history(struct reloader *reloader, struct reload_history *history)
     *history = reloader->history;
 }
 
-/* Ends one of the threads by its flag. */
+/* Sets the flag that ends one of the threads, and joins the thread. */
 static void reload_join(struct reloader *reloader, pthread_t thread, bool *flag)
 {
     pthread_mutex_lock(&reloader->lock);
