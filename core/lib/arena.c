@@ -25,7 +25,7 @@ struct undo {
     struct undo *next;
 };
 
-/* Stored in its first block. */
+/* Stored at the beginning of the arena's first block. */
 struct arena {
     struct block *blocks;
     struct undo *undos;

@@ -19,7 +19,7 @@ struct arena;
 /* Returns NULL if memory ran out. */
 struct arena *arena_new(void);
 
-/* Returns the bytes of its blocks, plus the bytes counted with arena_count(). Any thread. */
+/* Returns the size of the arena's blocks, plus the bytes counted by arena_count(). Any thread. */
 size_t arena_size(const struct arena *arena);
 void arena_count(struct arena *arena, size_t size);
 

@@ -282,8 +282,8 @@ static void crash_activity(struct report *of)
 }
 
 /*
- * Returns the address at which the thread was interrupted; with `caller`, which is set after a call
- * of an address without code, the caller's address.
+ * Returns the address at which the thread was interrupted. If it has called an address without
+ * code, set `caller` to get the caller's address.
  */
 static uintptr_t crash_address(const ucontext_t *context, bool caller)
 {
@@ -346,7 +346,7 @@ static const char *crash_frame_text(char out[FRAME_TEXT], const struct frame *fr
     return out;
 }
 
-/* Finds the functions of frames. Uses the byte before a return address: a call may come last. */
+/* Names the frames. Looks up return addresses minus 1, because a function may end with a call. */
 static void crash_names(struct report *of)
 {
     for (size_t i = 0; i < of->frame_count; i++) {
@@ -573,7 +573,7 @@ static void crash_on_exit(int status, void *arg)
 }
 
 #if !BUSBAR_SANITIZED
-/* Reports calls of _exit(), which run no exit handlers. A program may define functions of libc. */
+/* Replaces _exit() of libc, which runs no exit handlers, to report its calls. */
 void _exit(int status)
 {
     crash_exited("_exit()");
@@ -676,7 +676,7 @@ void crash_install(void)
     atomic_store(&installed, true);
 }
 
-/* Sorted by name, the oldest report is first. */
+/* Selects reports; their names sort by time. */
 static int crash_is_report(const struct dirent *entry)
 {
     size_t length = strlen(entry->d_name);

@@ -28,14 +28,14 @@ void crash_install(void);
  */
 int crash_directory(const char *path);
 
+struct crash_snapshot {
+    char module[64], kind[32], what[192], request[64], stack[1000];
+};
 /*
  * Sends a signal to a thread, which then records its current activity, with its stack in the form
  * "function (module) < caller …". Returns false if the thread does not respond, or the build has a
  * sanitizer. One caller at a time.
  */
-struct crash_snapshot {
-    char module[64], kind[32], what[192], request[64], stack[1000];
-};
 bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot);
 
 /* Prevents a report, because the host is about to end the process intentionally. */

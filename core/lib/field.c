@@ -688,7 +688,7 @@ static bool field_is_empty(const struct bb_field *field, const json_t *value,
            strlen(text) == json_string_length(value);
 }
 
-/* Handles an absent member. Returns false after a problem, or if memory ran out. */
+/* Sets an absent member to its default, if any. Returns false after a problem, or out of memory. */
 static bool field_absent(const struct bb_field *field, const struct place *place, json_t *checked,
                          struct problems *problems)
 {

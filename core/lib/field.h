@@ -6,8 +6,8 @@
  * are allocated in the arena of the list. No function blocks; one thread at a time.
  *
  * Settings and options must match their rows exactly. Requests are read more tolerantly where that
- * is safe: decimal strings for numbers, whole numbers for strings, blanks around values, and empty
- * values for absent ones that are not required (see enum bb_field_flags).
+ * is safe: decimal strings for numbers, whole numbers for strings, and blanks around values. Empty
+ * values of fields that are not required count as absent (see enum bb_field_flags).
  */
 #ifndef CORE_FIELD_H
 #define CORE_FIELD_H
@@ -34,8 +34,8 @@ struct problem_row {
 };
 
 /*
- * Begins at index 1 with a row for each enum bb_type, for values of another type. Rows for other
- * problems follow; the last row has NULL as code.
+ * Begins at index 1 with a row for each enum bb_type: the problem of a value of another type. Rows
+ * for other problems follow; the last row has NULL as code.
  */
 extern const struct problem_row problem_rows[];
 
@@ -48,7 +48,7 @@ struct problems {
     struct arena *arena;
     struct problem *list;
     size_t count; /* at most PROBLEMS_MAX; further ones are dropped */
-    /* gets warnings about ignored input if values are read tolerantly; otherwise NULL */
+    /* if values are read tolerantly, gets warnings about ignored input; otherwise NULL */
     json_t **warnings;
 };
 

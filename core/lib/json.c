@@ -124,7 +124,7 @@ json_t *json_read(const char *bytes, size_t length, size_t most, struct json_pro
 
     if (value)
         return value;
-    /* Returns a message for an error. jansson's own messages quote the input. */
+    /* Chooses a message for the error, because jansson's own messages quote the input. */
     enum json_error_code code = missed ? json_error_out_of_memory : json_error_code(&error);
     static const char *const words[] = {
         [json_error_out_of_memory] = "out of memory",

@@ -1,7 +1,7 @@
 /*
  * Reads JSON from untrusted sources. It is stricter than jansson: it refuses NUL, more than 64
  * levels, more commas than allowed, duplicate keys, a byte order mark, text after the value, and
- * anything but an object or array at the top. Problem texts contain no input, which may be secret.
+ * any value except an object or array at the top. Problems contain no input, which may be secret.
  */
 #ifndef CORE_JSON_H
 #define CORE_JSON_H

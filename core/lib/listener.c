@@ -77,7 +77,7 @@ static int listener_bind_all(struct listeners *listeners, const struct addrinfo 
         if (fd >= 0)
             listeners->fds[listeners->count++] = fd;
         else if ((why = errno) != EADDRNOTAVAIL && why != EAFNOSUPPORT)
-            return -1; /* except for addresses that this machine cannot use */
+            return -1; /* other errors: addresses that this machine cannot use are skipped */
     }
     errno = why;
     return listeners->count ? 0 : -1;

@@ -22,8 +22,8 @@ struct log_pair {
 };
 
 /*
- * Starts the writer on a file, which is created if it does not exist, and appended to; or, if
- * `path` is NULL, on `fd`, which the caller keeps. Returns 0, or -1 with errno.
+ * Starts the writer. It appends to the file `path`, which it creates if necessary; if `path` is
+ * NULL, it writes to `fd`, which the caller still owns. Returns 0, or -1 with errno.
  */
 int log_open(const char *path, int fd, enum bb_level level, bool json);
 
@@ -56,7 +56,7 @@ __attribute__((sentinel)) void log_line(enum bb_level level, const char *message
 void log_pairs(enum bb_level level, const char *message, const struct log_pair *pairs,
                size_t count);
 
-/* A number as the value of a pair, valid in the enclosing block. */
+/* Formats a number as the value of a pair; the text is valid until the end of the block. */
 #define LOG_NUMBER(number) log_number((int64_t)(number), (char[TEXT_INTEGER_SIZE]){0})
 static inline const char *log_number(int64_t number, char out[TEXT_INTEGER_SIZE])
 {

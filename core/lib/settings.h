@@ -62,7 +62,7 @@ struct setting_problems {
     setting_line_add(&(problems)->warnings, &(problems)->warning_count, __VA_ARGS__)
 BB_PRINTF(3, 4) void setting_line_add(char ***lines, size_t *count, const char *format, ...);
 
-/* Print lines, each after the prefix; all problems, and the warnings after "warning: ". */
+/* Print lines, each after the prefix. Print all problems, and the warnings after "warning: ". */
 void setting_lines_print(char *const *lines, size_t count, const char *prefix, FILE *out);
 void setting_problems_print(const struct setting_problems *problems, FILE *out);
 void setting_problems_free(struct setting_problems *problems);
@@ -83,7 +83,7 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
                                             const struct bb_table *fields,
                                             struct setting_problems *problems);
 
-/* Marks the section of a module that could not be loaded as known, without reading it. */
+/* Marks a section as known without reading it, because its module could not be loaded. */
 void settings_claim(struct settings *settings, const char *section);
 
 /* Returns whether an installed module has this name. */
@@ -117,7 +117,7 @@ BB_PRINTF(5, 6)
 void settings_complain(const struct settings *settings, struct setting_problems *problems,
                        const char *section, const char *name, const char *format, ...);
 
-/* Returns the section with that name once bound; NULL otherwise. */
+/* Returns the section with this name if it was bound or claimed; otherwise NULL. */
 const struct setting_section *settings_section(const struct settings *settings,
                                                const char *section);
 

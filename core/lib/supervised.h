@@ -2,8 +2,8 @@
  * The supervisor (core/main/main.c) and the server process share an anonymous file and some
  * sockets. The supervisor creates both, and each server process inherits them. When a server
  * process dies, its listening sockets stay open, so connections wait for the next server process,
- * and none is refused. A server process records in the file when it serves, and why it ends. It
- * writes with pwrite(), not to a mapping, so that stray writes of a module cannot change the file.
+ * and none is refused. A server process records there when it begins to serve, and why it ends. It
+ * writes by pwrite(), so that stray writes of a module cannot change the file.
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.
  *
@@ -57,7 +57,7 @@ struct crash_history {
 
 /*
  * Records a crash. Quarantines the module if this was its third crash within a minute, or its third
- * consecutive failed start. `served`: the server process had begun to serve.
+ * consecutive failed start. `served`: whether the server process had begun to serve.
  */
 void history_add(struct crash_history *history, const struct crash_note *note, bool served,
                  int64_t now_ms);

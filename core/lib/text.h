@@ -61,7 +61,7 @@ const char *text_percent(const char *in, size_t length, bool plus_is_space, stru
 
 enum { TEXT_RANDOM_MAX = 16 };
 
-/* Returns up to TEXT_RANDOM_MAX random bytes from a buffer of the thread. For ids, not for keys. */
+/* Writes up to TEXT_RANDOM_MAX random bytes, from a buffer of the thread. For ids, not for keys. */
 void text_random(unsigned char *out, size_t length);
 
 #define TEXT_INTEGER_SIZE 21 /* "-9223372036854775808" */
@@ -80,8 +80,8 @@ void text_uuid7(char out[TEXT_UUID_SIZE]);
 void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE]);
 
 /*
- * Reads a time as bb_moment_parse() does, except 24:00 and fractions of more than 30 digits. A time
- * without an offset is in UTC. Years 1 to 9999; fractions are cut to milliseconds. Returns 0 or -1.
+ * Reads a time as bb_moment_parse() does, but refuses 24:00, fractions of more than 30 digits, and
+ * years after 9999. A time without an offset is in UTC. Cuts it to milliseconds. Returns 0 or -1.
  */
 int text_time_parse(const char *text, int64_t *wall_ms);
 

@@ -101,7 +101,7 @@ int64_t thread_delay_us(void)
     return (int64_t)(ns / 1000);
 }
 
-/* Reads "QUOTA PERIOD" of cgroup v2, or the quota and the period of v1 from two files. */
+/* Reduces *processors to a cgroup's quota. v2 has "QUOTA PERIOD" in one file, v1 has two files. */
 static void thread_limit(const char *directory, bool v2, long *processors)
 {
     static const char *const names[][2] = {{"cpu.cfs_quota_us", "cpu.cfs_period_us"},

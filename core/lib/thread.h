@@ -83,7 +83,7 @@ struct activity activity_now(void);
 /*
  * Records and checks calls of a module's lifecycle functions (`open`, `start`, `quiesce`, `close`)
  * and of the constructors of its file. The records are for reports (thread.h). The checks find
- * calls that hang, which the checks of the loops do not, because these calls do not run on a loop.
+ * calls that hang; the checks of loops (hang.h) cannot, because these calls do not run on a loop.
  */
 
 /* A call, on the stack of the caller. Private to thread.c. */
@@ -103,8 +103,8 @@ void lifecycle_call_end(struct lifecycle_call *call);
 extern _Atomic int64_t lifecycle_limit_ms;
 
 /*
- * Checks all running calls; `passed_ms` is the time since the last check. Logs a call that takes
- * five seconds with its backtrace; if a call exceeds the limit, ends the process with a crash
+ * Checks all running calls; `passed_ms` is the time since the last check. When a call has taken
+ * five seconds, logs it with its backtrace; if it exceeds the limit, ends the process with a crash
  * report about the call's thread. One caller at a time; no other thread may use crash_snapshot()
  * during the check.
  */
