@@ -22,7 +22,7 @@ struct account *account_named(const char *name)
     while (account && strcmp(account->name, name) != 0)
         account = account->next;
     if (!account && (account = calloc(1, sizeof *account + strlen(name) + 1))) {
-        char *key; /* names of other meters contain a dot */
+        char *key; /* unlike the name of any metric: those contain a dot */
 
         account->next = accounts;
         memcpy(account->name, name, strlen(name));
@@ -72,7 +72,7 @@ int64_t account_enter(struct account *account)
 
         if (!most)
             continue;
-        /* a module may use the time of one second in advance, so that it can have short peaks */
+        /* a module may use the time of one second in advance, which allows short peaks */
         over = i == ACCOUNT_REQUESTS
                    ? (int64_t)meter_sum(account->meter, i) - most
                    : atomic_load(&account->until_us[i]) - clock_mono_us() - SECOND_US;

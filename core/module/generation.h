@@ -48,7 +48,7 @@ struct left_out {
 
 struct generation {
     atomic_size_t holders;
-    void (*released)(struct generation *); /* the last reference is gone; NULL: destroy at once */
+    void (*released)(struct generation *); /* no reference is left; NULL: destroys at once */
     struct engine *engine;                 /* set before it serves; NULL in checks */
     const struct bb_api *api;              /* NULL until its modules are opened */
     atomic_bool superseded;                /* another generation is live */
@@ -56,7 +56,7 @@ struct generation {
     struct workers *workers;
     struct jobs *jobs;
     LIST_ENTRY(generation) alive;   /* in the engine's list, under its lock */
-    LIST_ENTRY(generation) reclaim; /* reclaim, reclaim_*: reload.c, under its lock */
+    LIST_ENTRY(generation) reclaim; /* this and reclaim_*: for reload.c, under its lock */
     bool reclaim_gone, reclaim_cut;
     int64_t live_ms;               /* monotonic time at which it went live */
     int64_t superseded_ms, cut_ms; /* when it was superseded, and when it will be cut */
@@ -90,7 +90,7 @@ struct generation {
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
 
-/* Opens the modules of a generation without problems. Returns 0; after -1 destroy it. */
+/* Opens the modules of a generation that has no problems. Returns 0; after -1 destroy it. */
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
@@ -110,7 +110,7 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/* Acquires a reference; false: none is left. The generation must be in the engine's list. */
+/* Acquires a reference, unless none is left. The generation must be in the engine's list. */
 bool generation_try_acquire(struct generation *generation);
 
 /*
@@ -127,10 +127,10 @@ void generation_destroy(struct generation *generation);
 
 /* Return the module or event of this name; NULL if there is none. */
 const struct core_module *generation_module(const struct generation *generation, const char *name);
+const struct core_event *generation_event(const struct generation *generation, const char *name);
 
 /* Returns the directory of a route's `files_in`; NULL if its module is not loaded. */
 const char *generation_directory(struct bb_host *host, const char *name);
-const struct core_event *generation_event(const struct generation *generation, const char *name);
 
 /* Sets handle.meters and handle.account of a module; reloads keep both. Returns 0 or -1. */
 int meters_bind(struct core_module *module, struct arena *arena);

@@ -49,7 +49,7 @@ const struct core_module *service_provider(const struct core_module *modules, si
     return NULL;
 }
 
-/* "auth → log → auth", from the first module of the cycle. */
+/* Reports "auth → log → auth", beginning with the first module of the cycle. */
 static void generation_service_report_cycle(const struct service_walk *walk,
                                             const struct service_path *last, size_t first)
 {
@@ -242,7 +242,7 @@ static const char *generation_entry_file(const struct generation *g, const char 
     return arena_text(g->arena, base, strcspn(base, "."));
 }
 
-/* Returns whether modules may be disabled, which a reload never does (it tries all modules). */
+/* Returns whether modules may be disabled: not by a reload, which tries all modules. */
 static bool generation_in_question(const struct generation *g)
 {
     return g->number == 1 && g->host->host.quarantine;
@@ -574,7 +574,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     generation_link_events(g);
     generation_link_host_services(g, problems);
     /* Without a valid module directory (reported already), sections of installed modules would be
-     * reported as typing errors. */
+     * reported as unknown. */
     if (host->root.module_path)
         settings_unknown(g->settings, generation_is_installed, g, problems);
     if (arena_starved(g->arena))

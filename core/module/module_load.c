@@ -272,10 +272,10 @@ int module_file_check(const char *path, char *why, size_t why_size)
 }
 
 /*
- * Copies the file to sealed memory. Returns its descriptor, with the path in `copy`; -1:
- * impossible. Without a copy, writing to the file (as cp does) would change the code of running
- * threads, and truncating the file would remove it. The descriptor must never be closed: the linker
- * identifies the code by its path, and debuggers read the copy from there.
+ * Copies the file to sealed memory. Returns its descriptor, with the path in `copy`; -1 on failure.
+ * Without a copy, writing to the file (as cp does) would change the code of running threads, and
+ * truncating the file would remove code. The descriptor must never be closed: the linker identifies
+ * the code by its path, and debuggers read the copy from there.
  */
 static int module_file_copy(const char *path, char copy[MODULE_COPY_PATH])
 {
@@ -463,11 +463,11 @@ static void *module_open_in_place(struct arena *arena, const char *path, char *w
     return dl;
 }
 
-/* Returns NULL with the reason in `why`, such as that the file was truncated during the copy. */
+/* Loads a copy of the file, or else the file itself. Returns NULL with the reason in `why`. */
 static void *module_open_file(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     char copy[MODULE_COPY_PATH];
-    /* If the file was loaded without a copy, this code must be used again. */
+    /* module_open_in_place() refuses a file that was loaded in place and then overwritten. */
     int fd = module_file_look(path).overwritten ? -1 : module_file_copy(path, copy);
 
     if (fd < 0)

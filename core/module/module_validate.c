@@ -31,7 +31,7 @@ void metric_full_name(const struct bb_module *descriptor, const struct bb_metric
 
 /*
  * Checks a table of fields, including nested ones; `place` names it: "auth: event account.new".
- * `settings_size` is NULL unless the fields are settings; bound rows need a member within it.
+ * `settings_size` is NULL unless the fields are settings; a bound row's member must fit in it.
  */
 static void validate_fields(const struct bb_table *fields, const size_t *settings_size,
                             const char *place, struct setting_problems *problems)
@@ -75,7 +75,7 @@ static void validate_fields(const struct bb_table *fields, const size_t *setting
                                 checks[k].reason);
         if (unbindable)
             setting_problem(problems, "module %s: field \"%s\" %s", place, field->name, unbindable);
-        /* otherwise an invalid default would fail only when the setting is absent */
+        /* checks the default, which would otherwise fail only when the setting is absent */
         struct arena *arena =
             field->fallback && is_known && (!is_choice || field->choices) ? arena_new() : NULL;
         struct problems found = {.arena = arena};
@@ -118,7 +118,7 @@ static void validate_row(const struct core_module *module, struct setting_proble
         validate_complain(module, problems, "%s \"%s\" needs %s", kind, name ? name : "", needs);
 }
 
-/* Returns whether the name is short, begins with a lower-case letter, and contains only `more`. */
+/* Returns whether the name is short, begins with a lower-case letter, and consists of `more`. */
 static bool validate_is_name(const char *name, const char *more)
 {
     return name && *name && strchr(LOWER, *name) && !name[strspn(name, more)] &&
@@ -239,7 +239,7 @@ static void validate_command(const struct core_module *module, const struct bb_c
     validate_fields(&command->options, NULL, place, problems);
 }
 
-/* The other tables. */
+/* Checks the other tables. */
 static void validate_rows(const struct core_module *module, struct setting_problems *problems)
 {
     const struct bb_module *descriptor = module->descriptor;

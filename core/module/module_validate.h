@@ -10,8 +10,8 @@
 void module_validate(const struct core_module *module, struct setting_problems *problems);
 
 /*
- * Refuses names, services, events, jobs, pools, workers, metrics and commands that two modules
- * define; warns about hooks on events that no module declares. The router checks routes.
+ * Refuses names, services, events, commands and metrics that are defined twice, and jobs, pools and
+ * workers that one module defines twice. Warns about hooks on unknown events.
  */
 void module_validate_set(const struct core_module *modules, size_t count,
                          struct setting_problems *problems);
@@ -24,7 +24,7 @@ void metric_full_name(const struct bb_module *descriptor, const struct bb_metric
 /* Sets the functions that return whether a name is the host's. Call once, before any check. */
 void module_names_reserve(bool (*command)(const char *name), bool (*metric)(const char *name));
 
-/* Splits the text of a schema into its steps. */
+/* ---- splitting the text of a schema into its steps ---- */
 
 /* A step of a schema; `sql` is borrowed from the text and not NUL-terminated. */
 struct migrate_step {

@@ -35,7 +35,7 @@ struct work_pool {
     bool shared; /* its first thread serves owners with few calls: see pool_take() */
     bool stop;
     pthread_t *threads; /* array with room for `most`; under the lock */
-    unsigned most;      /* threads */
+    unsigned most;      /* maximum number of threads */
     unsigned started;
     bool short_told; /* logged that a thread cannot be created */
 };
@@ -55,7 +55,7 @@ static void pool_leave(struct work_pool *pool, struct quota_entry *owner,
     fair_leave(&pool->owners, owner);
     if (call->other)
         fair_leave(&pool->owners, call->other);
-    if (pool->shared && pool->queued) /* perhaps the first thread serves the owner now */
+    if (pool->shared && pool->queued) /* perhaps the first thread may serve the owner now */
         pthread_cond_broadcast(&pool->more);
 }
 
@@ -80,8 +80,8 @@ static struct fair_entry *pool_take(struct work_pool *pool, bool first)
 }
 
 /*
- * Rests until a time, unless the pool stops. A call that had to wait for a processor also delayed
- * others, such as PostgreSQL's processes: the niceness of a thread counts only within its session.
+ * Pauses until a time, unless the pool stops. If a call had to wait for a processor, it also
+ * delayed others, such as PostgreSQL's processes, because niceness counts only within a session.
  */
 static void pool_rest(struct work_pool *pool, int64_t until_ms)
 {
@@ -173,8 +173,8 @@ static bool pool_enter_subject(struct work_pool *pool, struct pool_call *call,
 }
 
 /*
- * Queues a call if its owner has fewer than `each`. Calls of exempt owners are refused only if the
- * whole queue is full. If `bounded` is false, the call fails only if memory runs out.
+ * Queues a call if its owner has fewer than `each`. If `each` is SIZE_MAX, refuses calls only while
+ * the whole queue is full. If `bounded` is false, the call fails only if memory runs out.
  */
 static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
                                       bool bounded)
@@ -190,7 +190,7 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
     if (call->queued.owner && (!call->subject || pool_enter_subject(pool, call, &answer))) {
         fair_wait(&pool->calls, &call->queued);
         pool->queued++;
-        /* adds a thread if waiting calls need all idle threads */
+        /* adds a thread if there are more calls than threads */
         if (pool->started < pool->most && pool->busy + pool->queued > pool->started &&
             pool_add_thread(pool) && !pool->short_told) {
             pool->short_told = true;
@@ -216,7 +216,7 @@ static struct work_pool *pool_find(struct work_pools *pools, const struct bb_hos
 int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
                 struct pool_call *call, bool bounded)
 {
-    struct work_pool *pool = pool_find(pools, host, name); /* checked with the route */
+    struct work_pool *pool = pool_find(pools, host, name); /* never NULL for a route's pool */
 
     call->account = account_of(host);
     return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
@@ -430,7 +430,7 @@ struct worker {
     const struct bb_worker *descriptor;
     struct workers *all;
     pthread_t thread;
-    int64_t cpu_us; /* processor time of the thread that was charged */
+    int64_t cpu_us; /* processor time of the thread that is charged already */
 };
 
 static _Thread_local struct worker *worker_here; /* the worker of this thread, or NULL */

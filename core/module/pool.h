@@ -45,7 +45,7 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
 /* State of a pool for monitoring. */
 struct work_pool_status {
     const char *module, *name;                      /* live as long as the generation */
-    unsigned threads, started, busy, waiting, most; /* `threads` and `most` are maximums */
+    unsigned threads, started, busy, waiting, most; /* `most`: maximum of `waiting` */
     size_t each;                                    /* maximum for one owner */
 };
 
@@ -60,9 +60,9 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
 int pool_run(struct core_request *rq, void (*run)(void *), void *arg);
 
 /*
- * Worker threads of modules. Each generation has a set of them; each thread has a reference to it.
- * They are created before the generation goes live, wait until workers_go(), and run until
- * workers_stop(). They end before the loops, which still do the work passed on with bb_run().
+ * Worker threads of modules. Each generation has a set of them; each thread has a reference to its
+ * generation. They are created before the generation goes live, wait until workers_go(), and run
+ * until workers_stop(). They end before the loops, which still do the work passed on with bb_run().
  */
 
 struct workers;

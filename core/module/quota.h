@@ -141,8 +141,8 @@ struct fair_flow {
 struct quota_entry {
     struct quota_entry *next; /* in its row, or among the spares */
     struct quota_owner owner;
-    size_t taken;   /* what it holds, including entries between fair_enter() and fair_leave() */
-    size_t running; /* used by callers that count the entries in progress */
+    size_t taken;          /* its amount, including entries between fair_enter() and fair_leave() */
+    size_t running;        /* used by callers that count the entries in progress */
     int64_t rest_until_ms; /* used by callers that pause between entries; initially 0 */
     struct fair_flow flows[];
 };

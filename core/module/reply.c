@@ -107,7 +107,7 @@ int reply_json(struct core_request *rq, int status, json_t *json, bool aside)
 
     if (!json)
         return reply_bytes(rq, status, NULL, 0);
-    /* The call also fails if the deadline passes while the thread writes. */
+    /* If pool_run() cannot start the call, the loop writes the JSON. */
     if (aside)
         pool_run(rq, reply_write_json, &written);
     if (written.json)
@@ -220,7 +220,7 @@ const char *reply_header_get(const struct core_request *rq, const char *name)
 
 enum { TAG_BYTES = 12 };
 
-/* Returns a hash of the object as it is sent, without `warnings`; NULL: out of memory. */
+/* Returns a hash of the object as sent, without fields with BB_VOLATILE. NULL: out of memory. */
 static const char *reply_tag(struct core_request *rq, json_t *object)
 {
     const struct bb_field *fields = rq->route->reply.rows;
@@ -507,7 +507,7 @@ int module_error(struct core_request *rq, const char *what, const char *detail)
     return 500;
 }
 
-/* If the handler runs only to find further problems, refuses the request: it has found none. */
+/* If the handler runs only to find further problems, refuses the request: none were found. */
 static bool module_error_is_refused(struct core_request *rq)
 {
     if (!rq->only_names_problems)

@@ -29,7 +29,7 @@ size_t reply_large_memory(json_t *json);
 /* If a response has an ETag (BB_VERSIONED), adds it. Returns 0, or -1 if memory ran out. */
 int reply_set_tag(struct core_request *rq, int status, json_t *object);
 #define REPLY_CHANGED "The object has changed or no longer exists. Read it again."
-/* Adds the texts of bb_warn() to `json` (taken) if it is an object and a success. Fiber only. */
+/* Adds the texts of bb_warn() to `json` (taken) if it is the object of a success. Fiber only. */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
 /* Implement functions of <busbar/reply.h>, which documents them. They return the status. */
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);

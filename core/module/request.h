@@ -44,7 +44,7 @@ struct failure {
     const struct bb_host *host; /* the module that sent it; NULL: the host */
     bool stale;             /* its prepared statement is gone, or no longer matches the tables */
     bool migration_running; /* undefined objects may exist soon */
-    bool logged;            /* is not logged again */
+    bool logged;            /* it was logged already */
 };
 
 struct response_header {
@@ -74,7 +74,7 @@ struct core_request {
     const struct bb_route *route; /* HTTP: the matching route, or NULL */
     const char *name;             /* name of the job, the hook's event or the command; NULL: none */
     struct loop *loop;
-    struct generation *generation; /* has a reference */
+    struct generation *generation; /* the request has a reference */
     struct quota_owner owner;      /* see quota.h */
     struct arena *arena;
     struct arena *saved_arena;   /* its own arena during bb_scratch(), otherwise NULL */
@@ -82,14 +82,14 @@ struct core_request {
     int work_status;             /* the result of request_work() */
     void (*entry)(struct core_request *rq); /* runs on the fiber */
     void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
-    void (*cut)(struct core_request *rq);   /* the deadline has passed without a fiber; or NULL */
+    void (*cut)(struct core_request *rq);   /* ends a request without a fiber; or NULL */
     /* Called if the deadline passes while a pool thread still uses the request's memory: answers
      * the client at once, or returns false if that is impossible. NULL if no client waits. */
     bool (*answer_timeout)(struct core_request *rq);
     struct fiber *fiber;                         /* set from its first park to its end */
     struct task task;                            /* continues the fiber when it is ready */
     LIST_ENTRY(core_request) link;               /* in the list of all requests of the loop */
-    void (*superseded)(struct core_request *rq); /* NULL: no */
+    void (*superseded)(struct core_request *rq); /* see requests_tell_superseded() */
     bool ready;                                  /* is in the loop's list of ready tasks */
     bool yielded; /* has made room for others at least once, see bb_yield() */
     bool running; /* its fiber is running */

@@ -61,7 +61,7 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
         signal(faults[i], SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);
-    /* restrictions that this kernel or user cannot have are omitted */
+    /* failures are ignored: this kernel may not allow the user some of these restrictions */
     if (unshare(CLONE_NEWNET))
         (void)unshare(CLONE_NEWUSER | CLONE_NEWNET);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -98,7 +98,7 @@ struct child {
     bool late;
 };
 
-/* Returns waitpid()'s status. Kills the child after limit_ms, or a result above OUTPUT_MAX. */
+/* Returns waitpid()'s status. Kills the child after limit_ms, or if it writes too much. */
 static int sandbox_attend(struct child *child, int limit_ms, FILE *result)
 {
     static char piece[PIPE_SIZE];
