@@ -182,7 +182,7 @@ static int body_take_room(struct http_txn *txn, size_t bytes)
     return answer == QUOTA_TAKEN ? 0 : body_refuse_room(&txn->rq, QUOTA_BODIES, answer);
 }
 
-/* Returns the number of bytes to count, 0 for small bodies: connections limit their number. */
+/* Returns the number of bytes to count; 0 for small bodies (connections limit their number). */
 static size_t body_counted(size_t length)
 {
     return length < BODY_LARGE ? 0 : length;
@@ -704,7 +704,7 @@ static int upload_take_part(void *arg, const char *bytes, size_t length)
     return upload_collect(upload, bytes, length, false);
 }
 
-/* Ends a part. Without data and file name it is an empty field. */
+/* Ends a part. Ignores a part with neither data nor a file name: a form's empty field. */
 static int upload_end_part(void *arg)
 {
     struct upload *upload = arg;
@@ -825,7 +825,7 @@ void upload_end(struct upload *upload)
 
 /*
  * Does not store a body that the route ignores, because anyone could fill the memory through a
- * public route. On a route with BB_CREATES it does, because an Idempotency-Key belongs to one body.
+ * public route. Exception: routes with BB_CREATES, because an Idempotency-Key belongs to one body.
  */
 static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {

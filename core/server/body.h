@@ -39,7 +39,7 @@ int upload_wait(struct upload *upload);
 /* Returns a text for Idempotency-Key that is equal for equal bodies; NULL if memory ran out. */
 const char *upload_identity(struct upload *upload, size_t *length);
 
-/* Frees the upload and its HTTP transaction, which has ended, now or when the pool has finished. */
+/* Frees the upload and its ended HTTP transaction at once, or when the pool has finished. */
 void upload_end(struct upload *upload);
 
 #endif

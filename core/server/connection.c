@@ -37,7 +37,7 @@ enum {
 
 /* ---- recv() of libmicrohttpd ---- */
 
-/* In C they have other names, because the system's headers declare them, perhaps as inline. */
+/* In C these functions have other names, because the system's headers declare the real ones. */
 ssize_t connection_recv(int fd, void *into, size_t size, int flags) __asm__("recv");
 int connection_epoll_ctl(int epoll, int how, int fd,
                          struct epoll_event *event) __asm__("epoll_ctl");
@@ -226,7 +226,7 @@ static bool connection_end_oldest(struct http *http, const struct quota_owner *o
     return true;
 }
 
-/* Closes an idle connection of the address with the most, if this one's address has fewer. */
+/* Closes an idle connection of the address with most connections, if this address has fewer. */
 static bool connection_make_room(const struct connection *connection)
 {
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];
@@ -589,7 +589,7 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
     http->daemon_watch.fd = -1; /* events only end the wait: http_run() follows */
     http->sweep.fire = http_sweep;
     http->streams.timer.fire = streams_round;
-    /* without MHD_USE_ERROR_LOG it logs nothing */
+    /* without MHD_USE_ERROR_LOG libmicrohttpd logs nothing */
     http->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
         http_txn_access, http, MHD_OPTION_NOTIFY_COMPLETED, http_txn_completed, http,
@@ -619,7 +619,7 @@ void http_free(struct http *http)
     http_watch_listeners(http, false);
     loop_watch(http->loop, &http->daemon_watch, -1, 0);
     MHD_stop_daemon(http->daemon);
-    /* libmicrohttpd 1.0 has not started these yet */
+    /* connections that libmicrohttpd 1.0 has not started yet */
     for (struct connection *at = LIST_FIRST(&http->connections), *next; at; at = next) {
         next = LIST_NEXT(at, link);
         connection_free(at);

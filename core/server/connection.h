@@ -1,7 +1,7 @@
 /*
  * HTTP in a loop: accepts connections, and runs libmicrohttpd in external epoll mode, without
- * threads. A connection, from accept to close, and everything between libmicrohttpd and its socket.
- * http_txn.h shows how a request is processed.
+ * threads. This file contains everything between a socket and libmicrohttpd; http_txn.h shows how a
+ * request is processed.
  *
  * libmicrohttpd implements HTTP, but it accepts heads that a proxy in front could read differently
  * (request smuggling), and does not end connections whose clients send or read too slowly. So the
@@ -9,9 +9,9 @@
  * connections that are too slow. This needs no changes to libmicrohttpd, because a program may
  * define functions of the C library itself. The host defines recv(), epoll_ctl() and epoll_wait().
  * For the sockets of the loop that runs libmicrohttpd on this thread (connections_run()) they do
- * more; for all other sockets they only call the kernel. If a version of libmicrohttpd used another
- * function to read, it would serve nothing, because http_txn_access() closes a connection whose
- * head did not pass through the reader.
+ * the work that is shown below; for all other sockets they only call the kernel. If a version of
+ * libmicrohttpd used another function to read, it would serve nothing, because http_txn_access()
+ * closes a connection whose head did not pass through the reader.
  */
 /* clang-format off */
 /*

@@ -20,7 +20,7 @@
 
 enum {
     TOKEN_VALID_US = 500 * 1000, /* validity of the authenticator's result */
-    KEPT_PART = 4,               /* reserved part of anonymous requests, see txn_count() */
+    KEPT_PART = 4,               /* 1/4 of anonymous requests is reserved, see txn_count() */
     DELAY_MS = 100,              /* delay of a refusal */
     HEADERS_MAX = 6 * 1024
 };
@@ -197,7 +197,7 @@ static int txn_check_access(struct http_txn *txn)
         txn->close = true;
         return reply_failure(rq, FAILED_MEMORY);
     }
-    /* a sane X-Request-Id of the client's, or one of our own */
+    /* the client's X-Request-Id if it is valid, otherwise a new one */
     const char *given = head_value(&txn->head, "X-Request-Id");
     size_t length = given ? strlen(given) : 0;
 
@@ -209,7 +209,7 @@ static int txn_check_access(struct http_txn *txn)
         text_uuid7(txn->id);
     const char *parent = http_txn_list(txn, "traceparent");
 
-    trace_parent(parent && strchr(parent, ',') ? NULL : parent, rq->trace); /* one at most */
+    trace_parent(parent && strchr(parent, ',') ? NULL : parent, rq->trace); /* ignores several */
     const char *hops = http_txn_list(txn, "X-Forwarded-For");
 
     if (hops) /* the peer's address, or the one reported by a trusted proxy */
@@ -454,9 +454,9 @@ static bool txn_answer_timeout(struct core_request *rq)
  * ---- the memory of responses ----
  *
  * Responses that clients have not read yet share a limit (http.max_answers), of which each owner
- * has a share. A request that had effects must not be refused any more. So only read-only requests
- * get a 429 or 503 instead of their response; other requests are refused before the handler runs,
- * if the unread responses of the owner have used up its share.
+ * has a share. A request that had effects must not be refused afterwards. So only read-only
+ * requests get a 429 or 503 instead of their response; other requests are refused before the
+ * handler runs, if the unread responses of the owner have used up its share.
  */
 
 /* Checks the share of the owner before the handler runs. Returns 0 or 429. */
@@ -582,8 +582,8 @@ static enum MHD_Result txn_send(struct http_txn *txn)
 
     txn->phase = PHASE_ANSWER;
     txn->close = txn->close || txn->connection->reader.status;
-    /* They must fit into the connection's memory. Only headers that repeat the target of the
-     * request can be too long. */
+    /* Headers must fit into the connection's memory. Only headers that repeat the request's target
+     * can be too long. */
     for (const struct response_header *h = response->headers; h; h = h->next)
         bytes += strlen(h->name) + strlen(h->value);
     if (bytes > HEADERS_MAX) {
@@ -644,7 +644,7 @@ static void txn_log(const struct http_txn *txn, enum MHD_RequestTerminationCode 
     text_integer(principal ? principal->account : 0, account);
     trace_id(rq->trace, trace);
     if (slow) {
-        /* `handler` is the rest: the module's code, its pool calls, and Redis. Time in which the
+        /* `handler_ms` is the rest: the module's code, its pool calls, and Redis. Time in which the
          * client sends or reads does not count. */
         const struct request_spent *spent = &rq->time_spent;
         const int64_t spent_us[] = {spent->work_us, spent->queue_us, spent->database_us,
@@ -727,7 +727,7 @@ static enum MHD_Result txn_answer(struct http_txn *txn)
     const struct response *response = txn->answer;
     enum quota_result why;
 
-    if (!txn->stream && !txn->rq.fiber) /* free them now, because the client may read slowly */
+    if (!txn->stream && !txn->rq.fiber) /* frees the rows now: the client may read slowly */
         pg_rows_release(txn->rq.arena);
     /* counts the response, or replaces it by a 429 or 503 */
     if (response->body && response->length >= BODY_LARGE && !txn->response_charge.bytes &&
@@ -816,7 +816,7 @@ static struct http_txn *txn_new(struct http *http, struct MHD_Connection *mhd)
     return txn;
 }
 
-/* The map in http_txn.h shows when this is called. */
+/* The table in http_txn.h shows when libmicrohttpd calls this function. */
 enum MHD_Result http_txn_access(void *cls, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *data,
                                 size_t *size, void **context)

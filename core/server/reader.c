@@ -120,7 +120,7 @@ static void reader_begin_request(struct reader *reader)
         reader->state = READER_SIZE;
     else
         reader->state = length > 0 ? READER_BODY : READER_DONE;
-    /* a framed body needs HTTP/1.1; Connection then has what HTTP/1.0 would imply */
+    /* a framed body needs HTTP/1.1; Connection then states what HTTP/1.0 would imply */
     bool newer = head->minor || reader->framed;
 
     /* libmicrohttpd needs the method only to decide whether the response has a body */
@@ -142,7 +142,7 @@ static void reader_begin_request(struct reader *reader)
     reader_out(reader, "\r\n");
 }
 
-/* Reads until the socket is empty: an end that arrives with data causes no further event. */
+/* Reads until the socket is empty, because an end that arrived with data causes no more events. */
 static ssize_t reader_read_head(struct reader *reader, int fd)
 {
     enum head_state found = HEAD_PARTIAL;

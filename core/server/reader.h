@@ -40,7 +40,7 @@ enum reader_state {
 
 struct reader_buffer;
 
-/* Zero at the beginning. */
+/* Initialized with zeros. */
 struct reader {
     struct reader_buffer *buffer; /* NULL: no bytes are stored */
     size_t start, end;            /* range of waiting bytes in the buffer */

@@ -170,7 +170,7 @@ static void stream_post(struct bb_stream *stream)
     loop_post(stream->loop, &stream->message);
 }
 
-/* The client closed the connection, or the sweep cut it. */
+/* Called when the client has closed the connection, or the sweep has cut it. */
 static void stream_client_left(struct watch *watch, uint32_t events)
 {
     struct bb_stream *stream = (struct bb_stream *)(void *)watch;
@@ -445,7 +445,7 @@ void api_stream_end(struct bb_stream *stream)
     api_chunk_release(chunk);
 }
 
-/* Called by libmicrohttpd to get bytes; suspends the connection without any. Loop's thread. */
+/* Called by libmicrohttpd to get bytes; suspends the connection if there are none. Loop only. */
 static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room)
 {
     struct bb_stream *stream = cls;
@@ -619,13 +619,13 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
             /* stream_leave() frees `at`, and with the last stream also the topic */
             next = LIST_NEXT(at, of_topic);
             if (stream->publication == publications)
-                continue; /* the stream has the chunk from another topic */
+                continue; /* the stream got the chunk from another topic */
             stream->publication = publications;
             int status = stream_send(stream, chunk, true);
 
             count += status == 0;
             if (status > 0) {
-                /* before it leaves, because until then stream_closed() waits for the lock */
+                /* stream_closed() waits for topics_lock, so it has not called `closed` yet */
                 stream->options.full(stream, stream->options.arg);
                 stream_leave(stream);
             }
