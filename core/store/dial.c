@@ -26,7 +26,7 @@ struct dial {
     const struct dial_kind *kind;
     void *to;
     dial_done *done;
-    void *owner; /* NULL: no longer waits; this and the next are protected by the lock */
+    void *owner; /* NULL: no longer waits; the lock protects this and most members below */
     struct dial_attempt attempts[ATTEMPTS_MAX];
     unsigned left; /* attempts that have no result yet */
     int fd;

@@ -154,8 +154,8 @@ static int migrate_prepare(struct migration *run)
 
 /*
  * While a step waits for a lock (held by a backup, for example), all later requests for the lock
- * wait, too. So it soon stops waiting, and is retried. The timeout is longer than deadlock_timeout,
- * after which PostgreSQL cancels an autovacuum that has the lock.
+ * wait, too. So the step soon stops waiting, and is retried. The timeout is longer than
+ * deadlock_timeout, after which PostgreSQL cancels an autovacuum that has the lock.
  */
 enum { LOCK_TRIES = 12, ASIDE_MS = 1000 };
 #define BEGIN_STEPS "BEGIN; SET LOCAL lock_timeout = '1500ms'"
@@ -341,7 +341,7 @@ static int migrate_all(struct migration *run, const struct generation *g)
     for (size_t i = 0; i < run->count; i++) {
         const struct missing *missing = &run->missing[i];
 
-        /* the problem names the first one */
+        /* the problem names the first missing step */
         if (!run->db.report->pending++ && run->empty)
             migrate_db_refuse(&run->db, "the database has no tables of busbar yet: run "
                                         "`busbar migrate`");

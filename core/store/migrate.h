@@ -55,8 +55,8 @@ int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool
 void migrate_db_close(struct migrate_db *db);
 
 /*
- * Runs one statement, or, without values, one or several. `what` precedes the text of a problem.
- * Returns the result, which the caller clears; NULL with outcome and problem set.
+ * Runs one statement with values, or one or several without values. `what` precedes the text of a
+ * problem. Returns the result, which the caller clears; NULL with outcome and problem set.
  */
 PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sql,
                          const char *const *values, int count);

@@ -33,7 +33,7 @@ static int conn_prepared_compare(const void *one, const void *other)
     return one < other ? -1 : one > other;
 }
 
-/* Moves to the statement of the batch whose result is next; after the last one, the Sync. */
+/* Moves to the statement of the batch whose result is next; after the last one, to the Sync. */
 static void conn_batch_advance(struct pg_batch *batch)
 {
     batch->op = batch->op ? batch->op->next : NULL;
@@ -651,7 +651,7 @@ static void conn_ready(struct watch *watch, uint32_t events)
         if (conn_read_one(conn, &after_null))
             break;
     }
-    /* even if nothing is expected, because this makes libpq process unsolicited messages */
+    /* calls PQisBusy() even without a batch, because this makes libpq process other messages */
     if (PQisBusy(conn->pg) && conn->oldest && conn_is_starved(conn))
         conn->fault = outcome_unknown;
     if (conn->fault)

@@ -13,7 +13,7 @@
 #include "core/store/pg_connect.h"
 
 enum {
-    ASK_MS = 250,     /* interval between two queries while the result is in use */
+    ASK_MS = 250,     /* interval between two queries while modules use the result */
     FRESH_MS = 900,   /* validity of a response, from the time its query was sent */
     SILENT_MS = 900,  /* reconnect after this time without a response */
     REFUSED_MS = 900, /* an attempt that fails later counts as unanswered, not as refused */
@@ -69,7 +69,7 @@ int64_t pg_listener_latency_ms(void)
     return atomic_load(&latency);
 }
 
-/* For `busbar status`. */
+/* Records the problem for `busbar status`. */
 static void pg_listener_note_problem(const struct pg_listener *listener, const char *reason)
 {
     struct engine *engine = listener->loop->engine;
@@ -444,7 +444,7 @@ void pg_listener_subscribe(struct pg_listener *listener)
     if (!listener->posted)
         loop_post(listener->loop, &listener->subscribe);
     listener->posted = true;
-    /* if the loop is blocked, it does this when it resumes */
+    /* a blocked loop runs the message when it resumes */
     while (listener->served < call && !atomic_load(&listener->loop->stands_ms))
         condition_wait(&listener->more_served, &listener->lock, clock_mono_ms() + LOOK_MS);
 }

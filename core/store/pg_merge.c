@@ -42,9 +42,9 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 }
 
 /*
- * Adds requests after `first` with the same statements as followers. Units are sorted by key, the
- * order in which they take locks, and must keep this order. So only the first unit of each key may
- * follow, and only if no unit before it is executed separately.
+ * Makes requests after `first` that have the same statements follow it. Units are sorted by key,
+ * the order in which they take locks, and must keep this order. So only the first unit of each key
+ * may follow, and only if no unit before it is executed separately.
  */
 static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {
@@ -116,7 +116,7 @@ static const char *merge_array(struct pg_request *first, const struct pg_op *op,
         const struct pg_op *own = merge_same_op(first, op, member);
         const char *value = own->values[param];
 
-        if (value && own->formats[param]) { /* bytes, as bytea is written */
+        if (value && own->formats[param]) { /* bytes, in bytea's format */
             size_t length = (size_t)own->lengths[param];
             char *digits = arena_alloc(first->memory, 2 * length + sizeof "\\x");
 

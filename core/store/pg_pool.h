@@ -40,7 +40,7 @@ struct pg_conn {
     struct pg_batch *oldest;        /* oldest batch in progress */
     size_t batches;                 /* their number */
     int64_t oldest_ms;  /* when the oldest batch in progress was sent or last made progress */
-    int64_t charged_us; /* up to when its time was charged to modules */
+    int64_t charged_us; /* its time is charged to modules up to then */
     void *prepared;     /* the statements that the session has prepared, see pg_conn.c */
     struct pg_tx *checked_out; /* tx pool */
     struct fair_queue queue;   /* requests that wait for this connection */
@@ -59,9 +59,9 @@ struct pg_pool {
     unsigned count;
     size_t depth; /* maximum number of batches in progress per connection */
     size_t batch_max;
-    size_t queued; /* requests, or in the tx pool also callers, that wait for all connections */
-    size_t shared, sharers;      /* shared executions so far, and the requests in them */
-    struct quota_table owners;   /* have requests (waiting or running) or checked out connections */
+    size_t queued;             /* requests, or in the tx pool also callers, that wait in the pool */
+    size_t shared, sharers;    /* shared executions so far, and the requests in them */
+    struct quota_table owners; /* have requests (waiting or running) or checked out connections */
     TAILQ_HEAD(, pg_tx) waiters; /* tx pool: callers that wait for a connection, oldest first */
 };
 
@@ -115,7 +115,7 @@ bool pg_session_has_changed(const struct pg_conn *conn, const struct core_reques
  */
 /* Finds such requests in a batch. If several units have the same key, only the first may share. */
 void pg_merge(struct pg_pool *pool, struct pg_request *requests);
-/* The execution failed: each member will be sent separately. */
+/* Makes a request share no execution, before it is sent again. */
 void pg_merge_forget(struct pg_request *request);
 /* Returns the texts as {"a","b",NULL}; NULL: out of memory. */
 const char *pg_texts_array(struct arena *memory, const char *const *texts, size_t count);
@@ -145,7 +145,7 @@ const char *pg_replica_url(const struct pg_replica *replica);
 /* Initializes a pool and connects. -1: out of memory. */
 int pg_pool_open(struct pg *pg, struct pg_pool *pool, enum pg_pool_kind kind,
                  struct pg_replica *replica);
-/* Like pg_submit(), to a replica: fails at once if no connection is ready. */
+/* Like pg_submit() for a replica: fails at once if no connection is ready. */
 int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *request);
 /* Counts a request or connection for the owner; NULL with the failure set: its share is used up. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);

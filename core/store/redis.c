@@ -28,7 +28,7 @@
 enum { PROBE_MS = 4 * TIMER_IDLE_MS, AGAIN_MS = 250, CALLS_MAX = 4096 };
 
 /*
- * ---- a link: a socket, with TLS if the URL asks for it ----
+ * ---- a link: a socket, with TLS if the URL requires it ----
  *
  * Opening a link blocks, on a helper thread (dial.h). After that, reading and writing do not block.
  */
@@ -87,7 +87,7 @@ static int link_append(struct redis_link *link, int argc, const char *const *arg
     return out ? 0 : -1;
 }
 
-/* Sends what it can. Returns 1 if bytes are left, 0 if none are, or -1 if the link is unusable. */
+/* Sends bytes. Returns 1 if bytes are left, 0 if none are, or -1 if the link is unusable. */
 static int link_send(struct redis_link *link)
 {
     size_t sent = 0;
@@ -176,7 +176,7 @@ static int link_must(struct redis_link *link, const char *const *argv, char prob
     return status;
 }
 
-/* Verifies the server's certificate and name, or its IP address. NULL with the reason. */
+/* Starts TLS; verifies the server's certificate and name or IP address. NULL with the reason. */
 static BIO *link_begin_tls(int fd, const char *host, const char *authorities,
                            char problem[DIAL_PROBLEM])
 {
@@ -225,7 +225,7 @@ static int link_connect(const struct addrinfo *at, int64_t timeout_ms)
 
     for (; at && fd < 0; at = at->ai_next) {
         fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        /* the first limit applies to connect(), too */
+        /* SO_SNDTIMEO applies to connect(), too */
         if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) &&
             !setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) &&
             !connect(fd, at->ai_addr, at->ai_addrlen))
@@ -520,7 +520,7 @@ static void redis_connected(void *arg, void *link, const char *problem)
 
 /*
  * Reads up to 16 KiB of arrived bytes, and completes the calls whose replies are complete. epoll
- * reports further bytes again, so a server that never stops sending does not hold the loop.
+ * reports further bytes again, so a server that never stops sending does not block the loop.
  */
 static void redis_receive(struct redis *redis)
 {

@@ -1,7 +1,7 @@
 -- step 1: conditions in statements, stored answers, folded texts, the pause of a restored database
 
--- For units: a statement that finds nothing to do raises an error, and the whole unit is rolled back. SQLSTATE BBnnn
--- contains the HTTP status; the client gets the message.
+-- Raises an error unless `ok` is true. A unit calls it if a statement may find nothing to do: the error rolls back the
+-- whole unit. SQLSTATE BBnnn contains the HTTP status; the client gets the message.
 CREATE FUNCTION busbar_require(ok boolean, status integer, message text) RETURNS void
     LANGUAGE plpgsql AS $$
 BEGIN
@@ -155,7 +155,7 @@ CREATE FUNCTION busbar_pause_reason() RETURNS text
 
 -- step 2: the pause of a database that was restored over itself
 
--- The table's oid is part of the place: a restore into the same database of the same cluster makes the table again.
+-- The table's oid is part of the place: a restore into the same database of the same cluster creates the table again.
 CREATE OR REPLACE FUNCTION busbar_place() RETURNS text
     LANGUAGE sql STABLE
     RETURN (SELECT s.system_identifier || ' ' || d.oid || ' ' || p.tableoid
@@ -177,10 +177,10 @@ CREATE OR REPLACE FUNCTION busbar_pause_reason() RETURNS text
 -- step 3: the timeline
 
 -- Returns a number that identifies the timeline of the database: it is made of the cluster, its timeline and the
--- database. After a promotion, or a restore from a dump, transactions and sequences may give a number again that a lost
--- transaction had. The timeline comes from the current write position, because the control file names a new one only
--- when the checkpoint after a promotion ends, which can take minutes. In PL/pgSQL, which keeps the plan of the query:
--- in SQL, each page of a stream would plan it again.
+-- database. After a promotion, or a restore from a dump, transactions and sequences may use numbers again that lost
+-- transactions had. The timeline comes from the current write position, because the control file names a new one only
+-- when the checkpoint after a promotion ends, which can take minutes. The function is in PL/pgSQL, which keeps the plan
+-- of the query: in SQL, each page of a stream would plan the query again.
 CREATE FUNCTION busbar_timeline() RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT hashtextextended(concat_ws(' ', s.system_identifier,

@@ -246,7 +246,7 @@ static const struct bb_sql key_find = {
     " ORDER BY created_at DESC LIMIT 1",
     0};
 
-/* Changes nothing, but its commit waits until the standby has it, and so the first commit, too. */
+/* Changes nothing, but its commit waits for the standby, which then has the first commit, too. */
 static const struct bb_sql key_confirm = {
     "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
     " AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
@@ -391,9 +391,9 @@ void idempotency_expire(struct core_request *rq)
 /* ---- commit ---- */
 
 /*
- * Makes the calls of bb_before(), including calls added by them. They run like `within` hooks:
- * their statements are collected. If a call fails with a response, this response replaces the one
- * that waits for the commit. Returns 0, or -1 on failure.
+ * Makes the calls that bb_before() requested, including those that they request. They run like
+ * `within` hooks: their statements are collected. If a call fails with a response, this response
+ * replaces the one that waits for the commit. Returns 0, or -1 on failure.
  */
 static int tx_run_before(struct bb_tx *tx)
 {
@@ -619,7 +619,7 @@ static int tx_finish(struct bb_tx *tx, int status, struct response_header *heade
         tx_committed(tx);
         return status;
     }
-    /* the module may have continued after a failed statement, which is the reason */
+    /* the reason may be a failed statement after which the module has continued */
     if (rows && rq->failure.kind != FAILED_SQL)
         request_fail(rq, FAILED_UNAVAILABLE);
     struct failure why = rq->failure;
