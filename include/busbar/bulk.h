@@ -1,7 +1,7 @@
 /*
- * "bulk rows:TYPE" 1: processes rows of one type, many at a time. The module `bulk` reads CSV
- * files, calls check() for all rows before anything is stored, and calls store() in the background
- * once the sender has confirmed. The provider of this service knows what a row means: a third-party
+ * "bulk rows:TYPE" 1: a service that processes rows of one type, many at a time. The module `bulk`
+ * reads CSV files, calls check() for all rows before anything is stored, and calls store() in the
+ * background once the sender has confirmed. The provider of this service knows what a row means: a
  * module that provides "bulk rows:Meters" adds type=Meters to the types device and reading.
  *
  *     static const struct bb_service_descriptor services[] = {
@@ -60,14 +60,14 @@ struct bb_bulk_claim {
 struct bb_bulk_row {
     size_t size;
     int64_t number;           /* 1 is the first row of data */
-    const char *const *cells; /* by the index of `columns`; NULL: empty, or no such column */
+    const char *const *cells; /* in the order of `columns`; NULL: empty, or not in the file */
     /* added by bb_bulk_problem(); in the order in which they were found */
     struct bb_bulk_problem *problems;
     struct bb_bulk_claim claim; /* set by check() */
     /*
-     * The cell of `name_column` with the apostrophe that exports put before = + - @, as it was
-     * sent; `cells` has it without. NULL: the cell has no such apostrophe. If an object has exactly
-     * this name, the row refers to that object.
+     * The cell of `name_column` as it was sent, with the apostrophe that exports put before = + - @
+     * and that `cells` omits. NULL: the cell has no such apostrophe. If an object has exactly this
+     * name, the row refers to that object.
      */
     const char *name_as_sent;
     struct bb_bulk_problem *warnings; /* added by bb_bulk_warn() in check() */

@@ -1,4 +1,4 @@
-/* Everything that a module needs. */
+/* Includes the headers that most modules need. */
 #ifndef BUSBAR_BUSBAR_H
 #define BUSBAR_BUSBAR_H
 

@@ -1,6 +1,6 @@
 /*
  * Modules in C++20: RAII for rows, units and JSON, and exceptions instead of return values. The
- * tables are those of C:
+ * tables are the same as in C:
  *
  *     int hello(busbar::request &rq)
  *     {
@@ -10,8 +10,8 @@
  *                                     .handler = busbar::route<hello>}};
  *
  * No exception may reach the host, which is written in C: busbar::route<>, job<>, hook<>, check<>
- * and store<> wrap the functions of the module. They send 500 for exceptions that the module does
- * not catch.
+ * and store<> wrap the functions of the module. If the module does not catch an exception, they log
+ * it, and route<> sends 500.
  *
  * If memory runs out in a function of the host, it would end the request there, without
  * destructors. Therefore request::call() runs each function of the host within bb_guard(), and
@@ -43,7 +43,7 @@
 namespace busbar
 {
 
-/* A function of the host failed. The response is that of bb_failed(). */
+/* Thrown if a function of the host fails; route<> then answers with bb_failed(). */
 struct failed : std::exception {
     const char *what() const noexcept override
     {
@@ -71,7 +71,7 @@ struct refused : std::runtime_error {
     }
 };
 
-/* JSON that the module creates. NULL inside: memory ran out, and the host responds with 503. */
+/* JSON that the module creates. If memory ran out, `owned` is NULL: the host sends 503. */
 class json
 {
     json_t *owned;
@@ -136,7 +136,7 @@ class json
         return std::move(*this);
     }
 
-    /* Passes the value to a function that takes it. */
+    /* Gives up the ownership of the value, for functions that take it. */
     json_t *release()
     {
         return std::exchange(owned, nullptr);
@@ -360,7 +360,7 @@ class request
         return *static_cast<state *>(raw->state);
     }
 
-    /* The account that sent the request. Not on public routes, and not in jobs and hooks. */
+    /* Returns the account that sent the request. Throws on public routes, in jobs and in hooks. */
     const bb_principal &principal() const
     {
         if (!raw->principal)
@@ -422,9 +422,9 @@ class request
     }
 
     /*
-     * Runs work(busbar::transaction &) in a transaction with a separate connection. It returns the
-     * status of its response: below 400 the transaction is committed, otherwise, and after an
-     * exception, it is rolled back. Parks.
+     * Runs work(busbar::transaction &) in a transaction with a separate connection. `work` returns
+     * the status of its response. The transaction is committed if the status is below 400, and
+     * rolled back otherwise or after an exception. Parks.
      */
     template <typename function> int transact(function work);
 

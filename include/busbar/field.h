@@ -13,10 +13,10 @@
  * People distinguish accounts and organizations by how their names look. Therefore e-mails and
  * texts with BB_NAME are refused if they contain control characters, invisible characters,
  * directional marks, or unassigned or private-use code points, or if they are not in NFC. E-mails
- * are passed with Unicode case folding and with the domain as an A-label (xn--bcher-kva.example),
- * other names with single spaces. Compare such names with busbar_fold(), an SQL function in every
- * busbar database. An e-mail that identifies a new account has BB_NFKC: it must not contain
- * compatibility characters, such as full-width letters.
+ * are passed with Unicode case folding and with the domain as an A-label (xn--bcher-kva.example);
+ * other names are passed with single spaces. Compare such names with busbar_fold(), an SQL function
+ * in every busbar database. An e-mail that identifies a new account has BB_NFKC: it must not
+ * contain compatibility characters, such as full-width letters.
  */
 #ifndef BUSBAR_FIELD_H
 #define BUSBAR_FIELD_H

@@ -15,7 +15,7 @@
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
-/* Appends an item and takes both. Returns the array, or NULL if one is NULL or memory ran out. */
+/* Takes both and appends the item. Returns the array, or NULL if one is NULL or memory ran out. */
 static inline json_t *bb_append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)
@@ -109,7 +109,7 @@ static inline char *bb_cell_time(struct bb_request *rq, const struct bb_rows *ro
                                           : NULL;
 }
 
-/* Stores the numbers of a bigint[] cell (or NULL) in `into` (or NULL). Returns their number. */
+/* Stores the elements of a bigint[] cell in `into`; both may be NULL. Returns the element count. */
 static inline size_t bb_cell_ints(const char *cell, int64_t *into)
 {
     size_t count = 0;
@@ -219,7 +219,7 @@ static inline int bb_reply_fields(struct bb_request *rq, const struct bb_rows *r
 static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char *channel,
                             const char *payload)
 {
-    /* LONG, so that no read waits: a NOTIFY waits for commits that wait for a standby */
+    /* LONG: on a separate connection, because it may wait for commits that wait for a standby */
     static const struct bb_sql notify = {"SELECT pg_notify($1::text, $2::text)",
                                          BB_SQL_WRITE | BB_SQL_LONG};
     const struct bb_value values[] = {bb_t(channel), bb_t(payload)};
@@ -244,9 +244,9 @@ static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
 }
 
 /*
- * Build JSON that is freed at the end of the request. If memory runs out, or an argument is NULL
- * because memory ran out before, the request ends with 503. So they never return NULL. bb_hold()
- * takes a new value, bb_push() and bb_set() take an item of an array or object.
+ * These functions build JSON that is freed at the end of the request. If memory runs out, or an
+ * argument is NULL because memory ran out earlier, they end the request with 503. bb_hold() takes a
+ * new value and returns it; bb_push() and bb_set() take an item of an array or object.
  */
 static inline json_t *bb_hold(struct bb_request *rq, json_t *json)
 {
@@ -338,7 +338,7 @@ static inline char *bb_trimmed(struct bb_request *rq, const char *text)
     return copy;
 }
 
-/* Returns `bytes` random bytes in hexadecimal, in the request's memory. NULL: no random bytes. */
+/* Returns `bytes` random bytes in hexadecimal, in the request's memory; NULL on failure. */
 static inline char *bb_random_hex(struct bb_request *rq, size_t bytes)
 {
     static const char digits[] = "0123456789abcdef";

@@ -264,7 +264,7 @@ static inline int64_t bb_wall_ms(struct bb_host *host)
     return host->api->wall_ms();
 }
 
-/* Fills in cryptographically strong random bytes. Returns 0 or -1. */
+/* Fills `bytes` with cryptographically strong random bytes. Returns 0 or -1. */
 static inline int bb_random(struct bb_host *host, void *bytes, size_t length)
 {
     (void)host;

@@ -3,7 +3,7 @@
  * metric family: one number, or one number for each value of a label. Its name is
  * busbar_<module>_<name>.
  *
- * Without `read` the host keeps the numbers, which bb_metric_add() increases; they survive reloads.
+ * Without `read` the host stores the numbers; bb_metric_add() increases them; they survive reloads.
  * With `read` the host calls the module for each scrape.
  */
 #ifndef BUSBAR_METRIC_H
@@ -22,7 +22,7 @@ struct bb_metric {
     const char *help;          /* one sentence */
     const char *label;         /* "outcome"; NULL: a single number */
     const char *const *values; /* all values of the label (few), NULL-terminated */
-    /* Returns the number for a value of the label, by index, or 0. Host thread; must not wait. */
+    /* Returns the number for values[value]; `value` is 0 without a label. Must not wait. */
     double (*read)(void *state, size_t value);
 };
 

@@ -168,7 +168,7 @@ struct bb_job {
 /* A thread pool for functions that block or use much CPU time; see bb_offload(). */
 struct bb_pool {
     const char *name;
-    /* 0: a thread for each event loop, which rests while processors are scarce, and another thread
+    /* 0: a thread for each event loop, which pauses while processors are scarce, and another thread
      * that serves only callers with at most two calls in the pool. */
     unsigned threads;
     unsigned queue; /* maximum number of waiting calls; further calls are refused */

@@ -38,8 +38,8 @@ static inline bool bb_moment_skip(const char **at, char c)
 }
 
 /*
- * Parses numbers in the format `form`, and advances. A digit N of `form` is a number with N digits;
- * other characters of `form` must be in the text.
+ * Parses numbers in the format `form`, and advances. Returns whether the text has this format. A
+ * digit N of `form` is a number with N digits; other characters of `form` must be in the text.
  */
 static inline bool bb_moment_scan(const char **at, const char *form, int *numbers)
 {

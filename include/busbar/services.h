@@ -1,6 +1,7 @@
 /*
  * Services that the shipped modules provide to each other and to the host. A service is an
- * interface: a const struct of functions that take the provider's state.
+ * interface: a const struct of functions that take the provider's state. "accounts" 1 is version 1
+ * of the service with the name "accounts".
  */
 #ifndef BUSBAR_SERVICES_H
 #define BUSBAR_SERVICES_H
@@ -57,7 +58,7 @@ struct bb_account_scope {
 
 /*
  * "accounts" 1: account data for other modules. SQL functions: account_name(email text) returns the
- * `name` of the approved account with an e-mail (lower case), and when it was `approved`;
+ * `name` of the approved account with an e-mail (lower case), and the time when it was `approved`;
  * account_named(part text) returns the e-mails of up to 1,000 approved accounts whose names contain
  * a text.
  */
@@ -162,8 +163,8 @@ struct bb_devices {
 
 /*
  * "documents:NAME" 1: a store for contents that are too large or too rarely read for the database.
- * Find it with bb_service_at(). Its functions park, and are called by bb_call_as() with a pointer
- * to the struct that is named at each function. Contents are never deleted.
+ * Find it with bb_service_at(). Call its functions by bb_call_as(), with a pointer to the struct
+ * that the comment of the function names first. They park. Contents are never deleted.
  */
 #define BB_DOCUMENTS "documents:"
 
@@ -193,9 +194,9 @@ struct bb_held_file {
 struct bb_documents {
     size_t size;
     /* bb_content: stores it, or replaces one with the same name. Returns 0 when it is on disk or in
-     * the bucket, or -1, which is logged. */
+     * the bucket; on failure logs the reason and returns -1. */
     int (*put)(struct bb_request *rq, void *content);
-    /* bb_content: reads it, and compares it with its name. Returns 0, or -1, which is logged. */
+    /* bb_content: reads it, and checks the SHA-256 in its name. Returns 0, or -1 (logged). */
     int (*get)(struct bb_request *rq, void *content);
     /*
      * bb_sql: for the command `MODULE doctor`, prints the contents that have no file, or a file of

@@ -8,10 +8,10 @@
  *   retries only reads.
  * - A unit is a list of statements known in advance, made with bb_unit(), bb_add(), bb_emit() and
  *   bb_commit(). Many units share one commit, so each must either do its work or raise an error: a
- *   statement that finds nothing to do calls the SQL function busbar_require(ok, status, text). It
- *   raises SQLSTATE BBnnn, which rolls back the whole unit, and bb_failed() answers with the status
- *   nnn. The host generates ids (bb_next_id(), bb_new_uuid()), so that the reply is known before
- *   the commit.
+ *   statement that finds nothing to do calls the SQL function busbar_require(ok, status, text). If
+ *   `ok` is false, it raises SQLSTATE BBnnn, which rolls back the whole unit, and bb_failed()
+ *   answers with the status nnn. The host generates ids (bb_next_id(), bb_new_uuid()), so that the
+ *   reply is known before the commit.
  * - bb_transaction() runs a function with a separate connection. Use it for rare operations. The
  *   host commits if the function returns a status below 400, and rolls back otherwise.
  *
@@ -364,10 +364,10 @@ static inline struct bb_rows *bb_tx_query_or_end(struct bb_request *rq, struct b
 }
 
 /*
- * If a request to a route with BB_VERSIONED has If-Match: ends it with 412 unless the header has
- * the ETag of the object as it is now. `current` locks the object's row until the end of the
- * transaction (FOR UPDATE), and json() converts this row to the object that GET returns. Without a
- * row the handler continues, and answers with 404; the host then sends 412.
+ * Checks If-Match of a request to a route with BB_VERSIONED: if the header does not have the ETag
+ * of the object as it is now, ends the request with 412. `current` locks the object's row until the
+ * end of the transaction (FOR UPDATE), and json() converts this row to the object that GET returns.
+ * If there is no row, the handler continues and answers with 404; the host then sends 412.
  */
 static inline void
 bb_if_match_or_end(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *current,
