@@ -3,7 +3,7 @@
  * request and each generation has an arena.
  *
  * The arena owns all memory that it returns. It may be used by one thread at a time. It starts with
- * one block of 4 KiB, so that a typical request needs one malloc().
+ * one block of 3 KiB, so that a typical request needs one malloc().
  */
 #ifndef CORE_ARENA_H
 #define CORE_ARENA_H

@@ -66,7 +66,7 @@ static const unsigned char classes[256] = {
 };
 /* clang-format on */
 
-/* Returns the number of bytes at the start that are of the class. */
+/* Returns the number of bytes at the start that belong to the class. */
 static size_t log_run_of(unsigned char class, const char *text, size_t length)
 {
     size_t at = 0;

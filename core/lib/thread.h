@@ -42,7 +42,7 @@ int64_t thread_delay_us(void);
  */
 unsigned thread_processors(void);
 
-/* ---- locks; conditions and semaphores with timeouts on the monotonic clock ---- */
+/* ---- conditions and semaphores with timeouts on the monotonic clock ---- */
 
 /* Like pthread_cond_wait(), until clock_mono_ms() reaches `until_ms`. Returns 0 or ETIMEDOUT. */
 int condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until_ms);
