@@ -47,7 +47,7 @@ const struct account *account_first(void);
 void account_add(struct account *account, enum account_value value, int64_t by);
 
 /*
- * Counts a request in progress; the caller subtracts it at its end. If a limit is reached, counts
+ * Counts a request in progress; the caller subtracts it when it ends. If a limit is reached, counts
  * the refusal instead, and returns the seconds after which the client may retry; otherwise 0.
  */
 int64_t account_enter(struct account *account);

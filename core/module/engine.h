@@ -79,7 +79,7 @@ void engine_stop(struct engine *engine, int64_t until_ms);
 
 /*
  * Background work (webhook deliveries, jobs, calls to other servers) can be paused: by an operator,
- * or because the database was restored or cloned. The database has this state
+ * or because the database was restored or cloned. The database stores this state
  * (busbar_pause_reason() in schema.sql). Before the first query, work is paused. Any thread.
  */
 #define PAUSE_QUESTION "SELECT busbar_pause_reason()" /* one row; NULL: not paused */
@@ -92,7 +92,7 @@ void pause_note(struct engine *engine, const char *reason);
 /* Returns whether work is or may be paused; always false without a database and in a command. */
 bool pause_holds(const struct engine *engine);
 
-/* Like pause_holds(); if it is paused, sets the reason. */
+/* Like pause_holds(); if work is paused, sets the reason. */
 bool pause_why(struct engine *engine, char *reason, size_t size);
 
 #endif

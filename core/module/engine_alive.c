@@ -1,4 +1,4 @@
-/* Access to the engine from other threads: references to live generations, and holding it. */
+/* Access to the engine from other threads: references to live generations, and engine_hold(). */
 #include <stdio.h>
 #include <string.h>
 

@@ -122,7 +122,7 @@ static inline bool generation_superseded(const struct generation *generation)
     return atomic_load_explicit(&generation->superseded, memory_order_acquire);
 }
 
-/* Closes the modules in reverse order and frees everything. No references may exist. NULL: none. */
+/* Closes the modules in reverse order and frees all. No references may exist. NULL is allowed. */
 void generation_destroy(struct generation *generation);
 
 /* Return the module or event of this name; NULL if there is none. */

@@ -197,7 +197,7 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
     return problems->count > before;
 }
 
-/* ---- loading modules; disabling those that crashed repeatedly or have invalid files now ---- */
+/* ---- loading modules; disabling those that crashed repeatedly or whose files are invalid ---- */
 
 /* Returns a path relative to the settings file's directory, with a slash, as dlopen() requires. */
 static const char *generation_from_directory(const struct generation *g, const char *path)

@@ -224,7 +224,7 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
 
 /* ---- calls for which a request's fiber waits ---- */
 
-/* On the stack of the fiber. */
+/* A call of pool_run(), on the stack of the fiber. */
 struct work {
     struct pool_call call; /* first member */
     struct core_request *rq;
@@ -367,7 +367,7 @@ void work_pools_free(struct work_pools *pools)
     free(pools);
 }
 
-/* Returns 0, or -1 if its first thread cannot be started. */
+/* Creates a pool. Returns 0, or -1 if the pool's first thread cannot be started. */
 static int pool_start(struct work_pools *pools, const struct generation *generation,
                       const struct bb_host *host, const struct bb_pool *descriptor)
 {

@@ -27,7 +27,7 @@ struct pool_call {
     struct fair_entry queued;
     struct quota_owner owner;  /* zero: the host */
     uint64_t subject;          /* the call also counts for this subject; 0: none */
-    struct quota_entry *other; /* entry of owner or subject in which it does not wait, or NULL */
+    struct quota_entry *other; /* entry of owner or subject where the call does not wait, or NULL */
     struct loop *loop;
     void (*run)(void *arg);
     void *arg;

@@ -322,7 +322,7 @@ int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *),
 {
     struct core_request *rq = request_of(pub);
     struct request_guard guard = {.outer = rq->guard};
-    struct bb_host *volatile host = rq->pub.host; /* a register might lose it in longjmp() */
+    struct bb_host *volatile host = rq->pub.host; /* longjmp() might lose it in a register */
 
     if (setjmp(guard.place)) { /* request_leave() has jumped here */
         rq->guard = guard.outer;

@@ -27,7 +27,7 @@
 
 enum { OUTPUT_MAX = 64 << 20, PIPE_SIZE = 65536 };
 
-/* In memory that both processes share, because the child may end at any time. */
+/* The report of the child, in memory that both processes share: the child may end at any time. */
 struct shared {
     char file[PATH_MAX];
     bool done;  /* the output is complete */
