@@ -182,7 +182,7 @@ static int body_take_room(struct http_txn *txn, size_t bytes)
     return answer == QUOTA_TAKEN ? 0 : body_refuse_room(&txn->rq, QUOTA_BODIES, answer);
 }
 
-/* Returns the number of bytes to count; 0 for small bodies (connections limit their number). */
+/* Returns the number of bytes to count; 0 for small bodies (one for each connection). */
 static size_t body_counted(size_t length)
 {
     return length < BODY_LARGE ? 0 : length;
@@ -420,7 +420,7 @@ static void upload_submit(struct upload *upload, void (*run)(void *),
 
     upload->call = (struct pool_call){
         .message.run = done, .loop = rq->loop, .owner = rq->owner, .run = run, .arg = upload};
-    /* unbounded: an upload has one call in progress, and connections limit the uploads */
+    /* not bounded: each connection has at most one upload, with one call in progress */
     pool_submit(rq->generation->pools, &owner->host,
                 upload->txn->match.route->files_pool, // NOLINT(clang-analyzer-core.NullDereference)
                 &upload->call, false);

@@ -23,9 +23,9 @@ enum {
     REFUSE_MS = 200,
     RUNS_MAX = 32,
     BYTES_PER_MS = 16, /* clients that read or send at less than 16 KiB/s are cut */
-    STOP_MS = 1000,    /* during shutdown: for a request that is just arriving */
+    STOP_MS = 1000,    /* time during shutdown for a request that is just arriving */
     DROPS_MS = 500,
-    LOOK_AGAIN_MS = 5, /* between two searches, because each visits all connections */
+    LOOK_AGAIN_MS = 5, /* time between two searches, because each visits all connections */
     KNOWN_MS = 100,    /* validity of a search's result */
     FEW = 16,          /* up to this many connections of an address are few */
     KEPT_PART = 64,    /* 1/64 of all connections is for addresses with few connections */

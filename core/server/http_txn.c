@@ -700,7 +700,7 @@ static void txn_fiber_ended(struct core_request *rq)
     MHD_resume_connection(txn->mhd);
 }
 
-/* Runs a phase on a fiber, with the route's deadline; suspends the connection if it parks. */
+/* Runs a phase on a fiber with the route's deadline; a parked fiber suspends the connection. */
 static void txn_run(struct http_txn *txn, enum http_txn_phase phase,
                     void (*entry)(struct core_request *))
 {

@@ -80,7 +80,7 @@ struct http_txn {
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
     struct quota_charge response_charge; /* bytes of the response in memory */
     size_t taken, dropped;               /* bytes of a multipart or unread body; bytes discarded */
-    /* of the body; BODY_OTHER: no body, or a type that is not read; BODY_PARTS: multipart, and
+    /* kind of body; BODY_OTHER: no body, or a type that is not read; BODY_PARTS: multipart, and
      * `bytes` has the fields */
     enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS } kind;
     bool chunked;          /* the body may turn out to be empty, so its type is checked later */

@@ -50,7 +50,7 @@ struct reader {
     bool began;   /* a part of a head has arrived */
     bool untaken; /* the host has not taken the head in the buffer */
     bool refused; /* the head was refused: the rest is not read */
-    bool late;    /* set by the host: does not wait for the rest of the head or body */
+    bool late;    /* set by the host: the reader no longer waits for the rest of the head or body */
     bool framed;  /* libmicrohttpd gets the body in chunks */
     int64_t left; /* bytes of the current piece of the body that libmicrohttpd still expects */
     int64_t rest; /* bytes after that piece */
@@ -66,7 +66,7 @@ void reader_free(struct reader *reader);
 /* Replaces recv(fd, into, size, 0). */
 ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size);
 
-/* Copies the client's head to `into`. Returns 0, or -1: no new head, or out of memory. */
+/* Copies the client's head to `into`. Returns 0, or -1 if there is none or memory ran out. */
 int reader_take(struct reader *reader, struct arena *arena, struct head *into);
 
 /*

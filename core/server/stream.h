@@ -27,13 +27,13 @@ struct MHD_Response;
 /* Checks the next streams of a loop; called by the timer of struct streams. */
 void streams_round(struct timer *timer);
 
-/* Called on the loop's thread when the host stops: ends its streams and refuses new ones. */
+/* Called on the loop's thread when the host stops: ends the loop's streams, refuses new ones. */
 void streams_stop(struct loop *loop);
 
 /* Returns the number of open streams in the process. */
 size_t streams_open(void);
 
-/* Return the response that reads from the stream; its media type. Loop's thread. */
+/* Return the response that reads from the stream, and the stream's media type. Loop's thread. */
 struct MHD_Response *stream_response(struct bb_stream *stream);
 const char *stream_type(const struct bb_stream *stream);
 void stream_closed(struct bb_stream *stream);
