@@ -117,7 +117,7 @@ void pg_free(struct pg *pg);
 /* Stores the state of the pools in the loop's statistics, see struct loop_stats. */
 void pg_publish(const struct pg *pg);
 
-/* Sends the requests of a struct pg that wait and fit into the next batches; once per iteration. */
+/* Sends the waiting requests of a struct pg that fit into the next batches. Once per iteration. */
 void pg_flush(void *of);
 
 /* Create a request without or with a statement. If memory runs out, the caller ends. Fiber only. */

@@ -123,7 +123,7 @@ const char *pg_texts_array(struct arena *memory, const char *const *texts, size_
 const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
 /* Distributes the rows to the members; takes the result. -1: out of memory. */
 int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result);
-/* The execution failed: each member will be sent separately. */
+/* Makes each member be sent separately, because the shared execution failed. */
 void pg_merge_failed(struct pg_request *first, const PGresult *result);
 /* A result shared by several requests; the last release frees it. */
 struct pg_shared {

@@ -135,7 +135,7 @@ int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request)
     if (!tx->conn || tx->request) { /* the connection was lost, or a statement was abandoned */
         pg_request_free(request);
         if (!strcmp(rq->failure.sqlstate, PG_NOT_ALLOWED))
-            return -1; /* the reason why it was lost */
+            return -1; /* this failure is the reason why the connection was lost */
         return request_fail(rq, tx->request ? FAILED_DEADLINE : FAILED_UNAVAILABLE);
     }
     tx->request = request;

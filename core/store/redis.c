@@ -404,7 +404,7 @@ struct redis {
     _Atomic int64_t latency_ms;
     STAILQ_HEAD(, call) calls; /* oldest first */
     size_t call_count;
-    bool by_sentinel, demoted; /* a replica: ask the Sentinels again */
+    bool by_sentinel, demoted; /* demoted: it is a replica now; ask the Sentinels again */
     bool down_logged; /* logged that it is down or refuses writes; no write has succeeded since */
 };
 
