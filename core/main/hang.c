@@ -19,9 +19,9 @@
 enum {
     CHECK_MS = 1000,
     BLOCKED_MS = 1000,
-    DOOR_MS = 100, /* between two checks while all loops are blocked */
+    DOOR_MS = 100, /* time between two checks while all loops are blocked */
     CLIENT_MS = 200,
-    CLIENTS_MS = 500, /* for all clients together, so that they do not delay the next check */
+    CLIENTS_MS = 500, /* time for all clients together, so that they do not delay the next check */
     CLIENTS = 64,
     HEAD_BYTES = 8192
 };
@@ -31,7 +31,7 @@ static struct {
     pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t news;
     bool runs, stop;
-    struct engine *engine; /* NULL: its loops do not run yet */
+    struct engine *engine; /* NULL until hang_watch_loops() */
 } watch = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- answering clients while all loops are blocked ---- */

@@ -17,7 +17,7 @@
 /* Starts the thread. Call once, before modules are loaded. Returns 0, or -1 (logged). */
 int hang_watch_begin(void);
 
-/* Checks the loops, which run from now on. */
+/* Makes the thread check the loops, too. Call when all loops run. */
 void hang_watch_loops(struct engine *engine);
 
 /* Ends the thread, if it runs. Call before the loops end. */

@@ -59,8 +59,8 @@ void job_log_free(struct engine *engine)
 
 enum {
     FIRST_MS = 5000,
-    PAUSED_MS = 1000, /* between two checks whether the host is still paused */
-    APART_MS = 500,   /* between the first runs of two jobs */
+    PAUSED_MS = 1000, /* time between two checks whether the host is still paused */
+    APART_MS = 500,   /* time between the first runs of two jobs */
     DEADLINE_MS = 10 * 60 * 1000
 };
 

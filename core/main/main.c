@@ -172,7 +172,7 @@ static bool supervisor_run(int argc, char **argv, int *status)
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
     bool serve = false;
 
-    /* only `serve` with options for files; cli.c handles everything else */
+    /* supervises only `serve` with options for files; cli.c handles everything else */
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
 

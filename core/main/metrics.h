@@ -13,7 +13,7 @@ struct host_metric {
     const char *type;   /* "counter", "gauge", "histogram" */
     const char *labels; /* "method, route, code"; NULL: none */
     void (*write)(struct metrics *metrics);
-    /* offset of the number in the struct that `write` reads, if it serves several rows */
+    /* offset of the number in the struct that `write` reads, if `write` serves several rows */
     size_t place;
     const char *help;
 };

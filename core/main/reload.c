@@ -57,7 +57,7 @@ struct migrator {
     bool done; /* the database was up to date */
 };
 
-/* `problem` is one line for the operator, NULL: none. */
+/* Sets the state of the schema. `problem` is one line for the operator, or NULL. */
 static void migrator_set_schema(struct engine *engine, enum schema_state state, const char *problem)
 {
     pthread_mutex_lock(&engine->lock);
@@ -276,7 +276,7 @@ static unsigned reload_call_on_loops(struct engine *engine,
     return left;
 }
 
-/* The loop's later requests use nothing of the old generation. */
+/* Makes the loop use the new generation: its later requests use nothing of the old one. */
 static void reload_apply_on_loop(struct loop *loop, const struct loop_calls *calls)
 {
     struct engine *engine = loop->engine;
@@ -472,7 +472,7 @@ static struct generation *reload_build(struct engine *engine, const struct gener
 
 /* ---- the thread ---- */
 
-/* Returns 0 with the message in `now`, or -1 with problems. */
+/* Reloads. Returns 0 with the message in `now`, or -1 with problems. */
 static int reload_once(struct reloader *reloader, struct reload_history *now,
                        struct setting_problems *problems)
 {

@@ -48,7 +48,7 @@ struct reload_history {
     unsigned done, refused;
     int64_t last_wall_ms; /* 0: never */
     bool last_done;
-    char last[512]; /* the message; the first problem if there were several */
+    char last[512]; /* message of the last reload; with several problems, the first one */
 };
 
 void reloader_history(struct reloader *reloader, struct reload_history *history);
