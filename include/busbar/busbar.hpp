@@ -283,7 +283,7 @@ class unit : public tx
     int commit(int status, json body) &&;
 };
 
-/* A transaction with a separate connection: in store<>. */
+/* A transaction with a separate connection, as store<> gets it. */
 class transaction : public tx
 {
   public:

@@ -16,7 +16,7 @@ LIST_HEAD(bb_heap, bb_heap_node);
 
 struct bb_heap_node {
     int64_t at_ms;
-    bool set; /* it is in a heap */
+    bool set; /* the node is in a heap */
     LIST_ENTRY(bb_heap_node) next;
     struct bb_heap later;
 };

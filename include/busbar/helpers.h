@@ -15,7 +15,7 @@
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
-/* Takes both and appends the item. Returns the array, or NULL if one is NULL or memory ran out. */
+/* Appends the item; takes both. Returns the array, or NULL if one is NULL or memory ran out. */
 static inline json_t *bb_append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)

@@ -31,7 +31,7 @@ static inline const char *bb_setting_text(struct bb_host *host, const char *name
     return host->api->setting_text(host, name);
 }
 
-/* For BB_INT and BB_BOOL (0 or 1). */
+/* Like bb_setting_text() for BB_INT and BB_BOOL (0 or 1). */
 static inline int64_t bb_setting_int(struct bb_host *host, const char *name)
 {
     return host->api->setting_int(host, name);
@@ -42,7 +42,7 @@ static inline double bb_setting_number(struct bb_host *host, const char *name)
     return host->api->setting_number(host, name);
 }
 
-/* For BB_LIST and BB_OBJECT; borrowed; NULL if absent. */
+/* Like bb_setting_text() for BB_LIST and BB_OBJECT; NULL if absent. */
 static inline json_t *bb_setting_json(struct bb_host *host, const char *name)
 {
     return host->api->setting_json(host, name);

@@ -297,7 +297,7 @@ static inline const char *bb_pause_reason(struct bb_request *rq)
 
 /*
  * The channel that `busbar pause` and `busbar resume` notify, with the payload "paused" or
- * "resumed". The database has the state: the SQL function busbar_pause_reason() returns NULL if
+ * "resumed". The database stores the state: the SQL function busbar_pause_reason() returns NULL if
  * nothing is paused.
  */
 #define BB_PAUSE_CHANNEL "busbar_pause"

@@ -193,10 +193,10 @@ struct bb_held_file {
 
 struct bb_documents {
     size_t size;
-    /* bb_content: stores it, or replaces one with the same name. Returns 0 when it is on disk or in
-     * the bucket; on failure logs the reason and returns -1. */
+    /* bb_content: stores the content, or replaces the one of this name. Returns 0 once it is on
+     * disk or in the bucket; on failure logs the reason and returns -1. */
     int (*put)(struct bb_request *rq, void *content);
-    /* bb_content: reads it, and checks the SHA-256 in its name. Returns 0, or -1 (logged). */
+    /* bb_content: reads the content, and checks the SHA-256 in `name`. Returns 0 or -1 (logged). */
     int (*get)(struct bb_request *rq, void *content);
     /*
      * bb_sql: for the command `MODULE doctor`, prints the contents that have no file, or a file of
@@ -230,17 +230,17 @@ struct bb_documents {
  * its device is deleted.
  *
  *   reading_delta_periods(devices bigint[], after timestamptz, until timestamptz)
- *       (device, start_at, end_at, wh) of the Delta readings that end in the period, `after`
- *       exclusive.
+ *       returns (device, start_at, end_at, wh) of the Delta readings that end in the period,
+ *       `after` exclusive.
  *   reading_delta_ends(device bigint, after timestamptz, until timestamptz, most integer)
- *       (end_at) of the first `most` of these readings of one device, in order.
+ *       returns (end_at) of the first `most` of these readings of one device, in order.
  *   reading_histories(device bigint, first timestamptz, last timestamptz)
- *       (start_at, end_at, wh) of the History readings that end in the period, both inclusive.
+ *       returns (start_at, end_at, wh) of the History readings that end in the period, inclusive.
  *   reading_between(device bigint, first timestamptz, last timestamptz)
- *       (type, start_at, end_at, wh) of the readings of a device that overlap a period.
+ *       returns (type, start_at, end_at, wh) of the readings of a device that overlap a period.
  *   reading_discarded(device bigint, first timestamptz, last timestamptz, most integer)
- *       (what, type, start_at, end_at, wh, at, reason) of the newest readings of a device that
- *       overlap a period and were refused or voided, as `what` says.
+ *       returns (what, type, start_at, end_at, wh, at, reason) of the newest readings of a device
+ *       that overlap a period and were refused or voided, as `what` says.
  *   reading_first_start(device bigint)
  *       returns the start of the device's first reading of either type, or null.
  *   reading_forget(device bigint)
@@ -249,9 +249,9 @@ struct bb_documents {
  *       blocks transactions that store, void or take readings of the device until the commit. Call
  *       it before taking any other lock related to the device (its row, its groups).
  *   reading_take_fresh(type "char", most integer)
- *       (device, first, last): for up to `most` devices, the first and the last end of the readings
- *       that were stored since the last call. A committed call consumes them, so only the module
- *       that issues certificates may call it.
+ *       returns (device, first, last): for up to `most` devices, the first and the last end of the
+ *       readings that were stored since the last call. A committed call consumes them, so only the
+ *       module that issues certificates may call it.
  */
 struct bb_readings {
     size_t size;
@@ -305,7 +305,7 @@ struct bb_mail_message {
     const char *language;
     struct bb_table texts;  /* struct bb_mail_text, at least one */
     struct bb_table values; /* struct bb_mail_value */
-    int64_t life_s;         /* it is abandoned if it cannot be sent in this time; 0: mail.max_age */
+    int64_t life_s;         /* time after which an unsent mail is abandoned; 0: mail.max_age */
     /* If not NULL: the mail is dropped if one with the same key was queued in the last `every_s`
      * seconds. */
     const char *key;
