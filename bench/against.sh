@@ -1,5 +1,5 @@
-# One against all: how long others wait while one or two accounts, from as many addresses, attack the host,
-# with one attack after the other and then with all together. Sourced by bench/run.
+# One against all: how long other accounts wait while one or two accounts, from as many addresses, attack the host, with
+# one attack after the other and then with all together. Sourced by bench/run.
 
 attacks=(R1 R2 L8 L9 D2 D3 D4 D5 D6 D9 D10 D13 all)
 uploads_max=67108864
@@ -29,7 +29,7 @@ prepare_against() {
     for n in 1 2; do
         step "$program" --config "$conf" user add --role OrganizationAdmin \
             --email "attacker$n@bench.test" --organization "Attacker $n" >&2 ||
-            die "attacker$n could not be made"
+            die "attacker$n could not be created"
     done
     add_account User visitor
     start_host

@@ -38,7 +38,7 @@ function ask ({ method, path, n, body }) {
       answer.resume()
       answer.on('end', () => answer.statusCode < 300
         ? resolve()
-        : reject(new Error(`${method} ${path} is answered ${answer.statusCode}`)))
+        : reject(new Error(`${method} ${path} gets status ${answer.statusCode}`)))
     }).on('error', reject).end(body)
   })
 }

@@ -34,7 +34,7 @@ async function upload (token) {
   const answer = await fetch(`${base}/api/bulk-upload?type=Devices`, { method: 'POST', headers, body: form })
   const text = await answer.text()
   if (answer.ok) await post(`/api/bulk-upload/${JSON.parse(text).bulkUploadId}/cancel`, {}, token)
-  else console.error(`attackers.js: an upload is answered ${answer.status} ${text}`)
+  else console.error(`attackers.js: an upload gets status ${answer.status} ${text}`)
   return answer.ok
 }
 

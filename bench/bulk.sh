@@ -27,7 +27,7 @@ seed_bulk() {
     seed_accounts
     sql_file postgres busbar seed -v entries=10000
     step "$program" --config "$conf" user add --role OrganizationAdmin --email bulk@bench.test \
-        --organization Bench >&2 || die "the account could not be made"
+        --organization Bench >&2 || die "the account could not be created"
 }
 
 bulk_api() { # METHOD PATH [CURL'S…]

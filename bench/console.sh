@@ -15,7 +15,7 @@ prepare_console() {
     migrate_database
     add_account User writer
     step "$program" --config "$conf" user add --role OrganizationAdmin --email person@bench.test \
-        --organization Bench >&2 || die "the account could not be made"
+        --organization Bench >&2 || die "the account could not be created"
     start_host
     log_in writer writer
     curl -sf "http://127.0.0.1:$host_port/api/chat/conversations/start" -H 'Content-Type: application/json' \

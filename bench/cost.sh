@@ -14,9 +14,9 @@ stored_and_logged() {
         FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
 }
 
-# cost_of ROUND NAME COMMAND…: runs the command, which sets the fifth of `figures` to the number of objects that it
-# made, and notes the CPU time, bytes and bytes of WAL of an object. WAL begins with a checkpoint, so it contains whole
-# pages, as after each checkpoint of an installation.
+# cost_of ROUND NAME COMMAND…: runs the command, which sets the fifth value of `figures` to the number of objects that
+# it made, and notes the CPU time, bytes and bytes of WAL of an object. The measured WAL begins after a checkpoint, so
+# it contains whole pages, as in an installation after each checkpoint.
 cost_of() {
     local round=$1 name=$2 stored logged stored_after logged_after each
     shift 2

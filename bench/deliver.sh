@@ -115,7 +115,7 @@ made_at() {
     [ "$3" = http ] || port=$tls_port
     hooks hosts "$1" "$3://HOST:$port/fast/hosts" "$2"
     sql busbar -v count=$((many / $1)) -v body="$(cat "$work/body")" -v hooks="{$(paste -sd, "$work/hooks")}" \
-        <<'END' || die "the deliveries could not be made"
+        <<'END' || die "the deliveries could not be created"
 INSERT INTO webhook_delivery (webhook, event, event_id, body)
 SELECT hook, 'message.new', gen_random_uuid(), :'body'
 FROM generate_series(1, :count), unnest(:'hooks'::bigint[]) AS hook;
@@ -228,7 +228,7 @@ run_posting() {
 backlog_of() {
     hooks same 1 "$1"
     sql busbar -v hook="$(cat "$work/hooks")" -v count="$backlog" -v body="$(cat "$work/body")" \
-        <<'END' || die "the backlog could not be made"
+        <<'END' || die "the backlog could not be created"
 INSERT INTO webhook_delivery (webhook, event, event_id, body)
 SELECT :hook, 'message.new', gen_random_uuid(), :'body' FROM generate_series(1, :count);
 ANALYZE webhook_delivery;
@@ -282,7 +282,7 @@ run_waiting() {
     before=$(resident "$host_pid")
     none=$(wakeups 20)
     say "making $waiting deliveries that wait"
-    sql busbar -v count=$((waiting / 1000)) -v hooks="{$(paste -sd, "$work/hooks")}" <<'END' || die "the deliveries could not be made"
+    sql busbar -v count=$((waiting / 1000)) -v hooks="{$(paste -sd, "$work/hooks")}" <<'END' || die "the deliveries could not be created"
 BEGIN;
 WITH made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body)
     SELECT hook, 'message.new', gen_random_uuid(), '{}'

@@ -40,7 +40,7 @@ write_device_script() {
 seed_device() {
     migrate_database
     step "$program" --config "$conf" user add --role OrganizationAdmin --email device@bench.test \
-        --organization Bench >&2 || die "the account could not be made"
+        --organization Bench >&2 || die "the account could not be created"
 }
 
 run_device_pgbench() {
@@ -86,7 +86,7 @@ run_uploaded() {
     began=$(date +%s.%N)
     status=$(curl -s -o "$work/output" -w '%{http_code}' -H 'Expect:' "${parts[@]}" \
         -H "Authorization: Bearer $(cat "$work/tokens")" "http://127.0.0.1:$host_port/api/device")
-    [ "$status" = 201 ] || die "the upload was answered $status: $(head -c 300 "$work/output")"
+    [ "$status" = 201 ] || die "the upload got status $status: $(head -c 300 "$work/output")"
     note_value "$1" uploaded busbar "$(mib_per_s "$(seconds_since "$began")")" MiB/s
     note_value "$1" growth busbar $(($(peak "$host_pid") - before)) kB
 }

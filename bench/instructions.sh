@@ -56,7 +56,7 @@ count_bulk() {
     end_child "$host_pid" 30 || true
     migrate_database
     step "$program" --config "$conf" user add --role OrganizationAdmin --email bulk@bench.test \
-        --organization Bench >&2 || die "the account could not be made"
+        --organization Bench >&2 || die "the account could not be created"
     start_counted
     log_in bulk bulk
     send_file Devices devices # warm-up

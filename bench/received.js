@@ -6,7 +6,7 @@
  *
  *     node received.js PORT PREFIX COUNT SECONDS
  *
- * Fails if they do not arrive within SECONDS. Does not wait for more than COUNT requests.
+ * Fails if the requests do not arrive within SECONDS. Does not wait for more than COUNT requests.
  */
 'use strict'
 const [port, prefix, count, seconds] = process.argv.slice(2)

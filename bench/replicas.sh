@@ -5,7 +5,7 @@
 # make_standby NUMBER: makes a standby, and a slot so that the primary keeps its WAL while the standby is stopped.
 make_standby() {
     as_service "$pg/pg_basebackup" -h "$run" -U postgres -D "$data/standby$1" -R -C -S "standby$1" -c fast --no-sync \
-        >>"$var/log/standby.log" 2>&1 || die "the standby could not be made: $(tail -3 "$var/log/standby.log")"
+        >>"$var/log/standby.log" 2>&1 || die "the standby could not be created: $(tail -3 "$var/log/standby.log")"
 }
 
 # start_standby NUMBER: the standby listens in the directory of the primary's socket, with the port 5432 + NUMBER.

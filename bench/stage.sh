@@ -135,7 +135,7 @@ migrate_database() {
 
 add_account() {
     step "$program" --config "$conf" user add --role "$1" --email "$2@bench.test" >&2 ||
-        die "the account of $2 could not be made"
+        die "the account of $2 could not be created"
 }
 
 # Makes 10,000 accounts with the same password as the accounts of add_account, and writes the tokens of their sessions

@@ -98,9 +98,9 @@ code_of() {
 }
 
 # Sets `recent` and `eighth`, which choose the files for clang-tidy's analyzer in `./test all`: the files of the product
-# whose code, or whose headers' code, the last 16 commits changed, and an eighth of the others. Each commit has the next
-# eighth, so eight commits have all files. A changed header in include/ does not choose files, because nearly all files
-# include it. Without the history, all files are chosen.
+# whose code, or whose headers' code, the last 16 commits changed, and an eighth of the others. Each commit checks the
+# next eighth, so eight commits check all files. A changed header in include/ does not choose files, because nearly all
+# files include it. Without the history, all files are chosen.
 choose_analyzed() {
     local changed file before now
 

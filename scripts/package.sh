@@ -73,8 +73,8 @@ package_serve() {
     return "$status"
 }
 
-# An older package with the same content is upgraded to this one, which keeps what the administrator has changed; the
-# packages are purged and leave only the data.
+# Upgrades an older package with the same content to this one, which keeps the administrator's changes. Then purges the
+# packages, which leaves only the data.
 package_upgrade() {
     package_root "$user" && package_copy || return 1
     in_root "$user" bash -ec '

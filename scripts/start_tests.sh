@@ -213,8 +213,8 @@ s = socket.socket(); s.bind(("127.0.0.1", int(sys.argv[1]))); s.listen(); time.s
     }
 }
 
-# Other users cannot open the lock of the state directory, because they could hold it. ./start waits for the lock of
-# builds only if there is something to build, and reports that it waits.
+# Other users cannot open the lock of the state directory, because they could block ./start with it. ./start waits for
+# the lock of builds only if there is something to build, and reports that it waits.
 start_lock() {
     local log=$tree/lock.log status=0 tries=0
 

@@ -252,7 +252,7 @@ static const struct bb_sql find = {
 
 struct search {
     int64_t before;
-    char given[SEARCH_MAX]; /* JSON, which fits because the table of the query limits the texts */
+    char given[SEARCH_MAX]; /* JSON, which fits because FILTERS limit the texts */
 };
 
 static const char *const outcomes[] = {"succeeded", "refused", "failed", "unknown", NULL};

@@ -119,7 +119,7 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 struct auth_account {
     int64_t id;
     const char *role, *status, *password; /* hash of password or client's secret; or NULL */
-    bool known_here, seen_here;           /* has logged in from this network: ever, within a day */
+    bool known_here, seen_here;           /* has logged in from this network in 90 days, in a day */
 };
 
 /* Returns 1 if found, 0 if not found, or -1: the caller returns bb_failed(rq). Parks the fiber. */

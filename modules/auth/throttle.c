@@ -117,7 +117,7 @@ uint64_t auth_throttle_target(const char *email)
     return throttle_asked('a', email, 0).id | 1;
 }
 
-/* Returns the counter; if there is none, a new one with `make`, else NULL. Needs the lock. */
+/* Returns the counter or NULL. With `make`, creates a missing counter. Needs the lock. */
 static struct counter *throttle_find(struct auth *auth, uint64_t id, bool make)
 {
     int64_t now_ms = bb_now_ms(auth->host);

@@ -183,7 +183,7 @@ const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *b
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
               const struct bulk_job *job);
 
-/* Selects the next part to read: the first one after `after` that has rows of this kind. */
+/* Selects the next part to read: the first one after `after` with rows of the kind `rows`. */
 struct bulk_sought {
     int64_t after, until; /* the last row seen; the part begins at or before `until` */
     enum { BULK_ALL_ROWS, BULK_GOOD_ROWS, BULK_LOST_ROWS } rows;

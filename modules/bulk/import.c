@@ -63,7 +63,7 @@ static void import_show(struct import *import, const char *text)
 
     if (!import->bars || !strcmp(import->shown, text))
         return;
-    /* Spaces overwrite the rest of a longer text: other ways differ between terminals. */
+    /* Spaces overwrite the rest of a longer text: control sequences differ between terminals. */
     fprintf(stderr, "\r%s%*s", text, before > now ? (int)(before - now) : 0, "");
     if (before > now)
         fprintf(stderr, "\r%s", text);

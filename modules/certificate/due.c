@@ -6,8 +6,8 @@
  * processes the notes: only a later statement is sure to see the readings of a request whose lock
  * the first statement had to wait for. The cycles of the readings become due, in the group in which
  * the device was at that time; readings of a time without a group are ignored. Devices take turns,
- * a part of each at a time, so that a device with readings of seconds over years does not delay
- * other devices.
+ * with a part of their readings each time, so that a device with readings of seconds over years
+ * does not delay other devices.
  *
  * A cycle that is due already is written again: a run that is about to take it with an older
  * snapshot of the readings gets a conflict (cycle.c), and leaves the cycle to a later run.

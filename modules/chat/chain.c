@@ -37,8 +37,8 @@
 /*
  * The range of the archived parts `a` that a page of up to `most` bytes needs; nulls: none. `order`
  * is the order of the page. `inside` is true for a part whose messages are all in the page's range.
- * A page needs a part if the parts before the previous one have less than `most` bytes: the last
- * message of the page also has the uuid of the next message, which may be in the next part.
+ * A page needs parts until they have `most` bytes, and one more part: the last message of the page
+ * also has the uuid of the next message, which may be in that part.
  */
 #define ARCHIVED(conversation, condition, inside, order, most)                                     \
     "(SELECT min(a.first) AS first, max(a.last) AS last FROM (SELECT a.*, coalesce(sum("           \

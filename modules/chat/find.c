@@ -4,7 +4,7 @@
  * Returns the newest matching conversation that the caller may see, or null.
  *
  * Conditions with OR make PostgreSQL read whole tables, so each set of filters has its own
- * statement, a union of index scans. Filters name up to two e-mails, in either place, and a name,
+ * statement, a union of index scans. Filters name up to two e-mails, in any order, and a name,
  * which is compared literally. For a caller that sees only its own conversations, its e-mail is
  * added to the filters, and the condition of the scope costs nothing. OFFSET 0 keeps the planner
  * from scanning an index of times in the hope of finding the name soon.

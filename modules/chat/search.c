@@ -8,8 +8,8 @@
  * There is no index on the texts, because every post would pay for it, and because a search in such
  * an index reads the matches of all organizations before the caller's. Instead, a statement reads
  * the messages of the conversations that the caller sees, in the order of their latest activity,
- * until it has read SCAN messages. The newest matches come first in these conversations; after all
- * of these matches, the next page continues with the following conversations. So the cost of a page
+ * until it has read SCAN messages. Of the matches in them, the newest come first; after all of
+ * these matches, the next page continues with the following conversations. So the cost of a page
  * has a limit, and a caller with up to SCAN messages gets all matches in the order of their times.
  *
  * A cursor is "<last activity>-<id>-<time>-<conversation>-<place>": the conversation after which
@@ -21,7 +21,7 @@
 
 #include "modules/chat/list.h"
 
-#define SCAN "20000"       /* messages that a page reads; also the latest ones of a conversation */
+#define SCAN "20000"       /* messages that a page reads, also of a single conversation */
 #define CONVERSATIONS 5000 /* that a page reads */
 #define TEXT "2000"        /* characters of a message that are searched */
 #define EXCERPT "240"      /* characters of a message in the response, */

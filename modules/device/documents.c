@@ -29,8 +29,8 @@ enum {
 /* ---- types of files ---- */
 
 /*
- * All threads share one cookie under a lock, because loading libmagic's database takes longer than
- * checking many files.
+ * All threads share one libmagic cookie under a lock, because loading libmagic's database takes
+ * longer than checking many files.
  */
 struct type_finder {
     pthread_mutex_t lock;
@@ -71,7 +71,7 @@ struct type_finder *type_finder_new(char *why, size_t size)
 
 /*
  * Runs a call of the store, or `run` if it is not NULL, in the store's pool, and counts the call.
- * `arg` begins with a struct store_job. Returns -1 if it was not run: `return bb_failed(rq)`.
+ * `arg` begins with a struct store_job. Returns -1 if it does not run: `return bb_failed(rq)`.
  */
 static int store_call(struct bb_request *rq, enum store_call call, void (*run)(void *), void *arg)
 {

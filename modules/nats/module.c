@@ -32,7 +32,7 @@ struct nats_settings {
 struct nats {
     const struct nats_settings *settings;
     struct bb_service log;
-    natsConnection *connection; /* these three are used by the pool's thread, and by `close` */
+    natsConnection *connection; /* like the next two, used by the pool's thread and by `close` */
     jsCtx *jetstream;
     size_t server;        /* index of the server to connect to */
     bool failed;          /* in this run of the job */
@@ -169,7 +169,7 @@ static void nats_run(struct bb_request *rq)
         bb_again(rq);
     if (more || nats->failed || !nats->logged_ms)
         return;
-    bb_log(rq, BB_INFO, "events are published again"); /* no webhook has waiting events */
+    bb_log(rq, BB_INFO, "events are published again"); /* no events are waiting */
     nats->logged_ms = 0;
     atomic_store(&nats->late_ms, 0);
 }

@@ -215,9 +215,9 @@ static int rows_judge(struct bb_request *rq, struct reading_submission *const *l
 
 /*
  * A Delta reading without a start begins at the end of the previous reading. A previous reading
- * with a mistake is not stored. So this removes the other readings with mistakes and judges the
- * rest again, until only readings without a start have mistakes; until then, the mistakes may come
- * from wrong starts. Returns 0, or -1: `bb_failed(rq)`.
+ * with a mistake is not stored. So this removes the readings with a start and a mistake, and
+ * judges the rest again, until only readings without a start have mistakes; before that, their
+ * mistakes may come from wrong starts. Returns 0, or -1: `bb_failed(rq)`.
  */
 static int rows_judge_open(struct bb_request *rq, struct call *call,
                            struct reading_submission *submission, struct one *ones)

@@ -4,8 +4,8 @@
  *
  * The first statement locks both rows of a device until the commit. So the second sees all readings
  * stored by earlier requests, and until the commit no other request can store readings of either
- * type. It searches for overlaps only if the submission begins before the latest known end, so
- * readings in chronological order cost the same however many are stored.
+ * type. The second searches for overlaps only if the submission begins before the latest known end,
+ * so readings in chronological order cost the same however many are stored.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,8 +6,8 @@
  * and all of its attempts failed without a success of another delivery in between, or if attempts
  * have failed for a minute. A result that changes the health of its webhook is recorded in a
  * transaction together with the health and the events about it, so that an event is raised exactly
- * if the change is stored. The row decides: a webhook whose policy was cleared meanwhile is not
- * disabled, and a state that is already stored raises no event. Tests have no effect.
+ * if the change is stored. The stored row decides: a webhook whose policy was cleared meanwhile is
+ * not disabled, and a state that is already stored raises no event. Tests have no effect.
  */
 #include "modules/webhook/sender/internal.h"
 

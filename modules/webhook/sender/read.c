@@ -322,7 +322,7 @@ void read_deliveries(struct sender *sender)
  * gap in the notifications, and every few seconds in the new part of the log, because a host may
  * die between a commit and its notification, and transactions commit in any order. A look at the
  * log up to a `frontier`, below which all transactions have ended, moves the cursors of the shards
- * to it.
+ * to this frontier.
  */
 #define PAGE_TEXT "4000"
 enum { PAGE = 4000 }; /* rows per statement: a loop handles them at once */

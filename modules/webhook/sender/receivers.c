@@ -59,7 +59,7 @@ struct receiver *receivers_take(struct receivers *receivers, const char *url, in
     if (receiver) {
         TAILQ_REMOVE(&receivers->by_use, receiver, by_use);
     } else {
-        /* It checks only a few, because receivers that were not used for long are usually idle. */
+        /* Checks only a few, because receivers that were not used for long are usually idle. */
         for (int i = 0; unused && i < CHECKED && receivers->map.count >= receivers->most; i++) {
             struct receiver *next = TAILQ_NEXT(unused, by_use);
 

@@ -403,9 +403,10 @@ impl Request {
         unsafe { (self.api().again)(self.raw) }
     }
 
-    /// Runs a function of the module on behalf of the host, which must not see a panic: it becomes `panicked`, after a log
-    /// line and the response 500. If memory ran out, ends the request or continues in the guard around this call. Nothing
-    /// in this frame has a destructor then.
+    /// Runs a function of the module on behalf of the host. A panic must not reach the host: it is
+    /// logged, the response is 500, and the result is `panicked`. If memory ran out, ends the
+    /// request or continues in the guard around this call. Nothing in this frame has a destructor
+    /// then.
     fn enter<R: Copy>(&self, panicked: R, work: impl FnOnce(&Request) -> R) -> R {
         let result = match catch_unwind(AssertUnwindSafe(|| work(self))) {
             Ok(result) => result,

@@ -113,8 +113,8 @@ const isAlive = () => looking ??= fetch('/api/health', { cache: 'no-store', sign
   .then(() => true, () => false).finally(() => { looking = null })
 
 /*
- * The signal aborts when the host hangs, or when nothing has been heard for a minute. A host that is alive may take
- * longer than QUIET_MS for a response. Call `heard` when something arrives, and `stop` at the end.
+ * The signal aborts when the host hangs, or when nothing has arrived for a minute. A host that is alive may
+ * take longer than QUIET_MS for a response. Call `heard` when something arrives, and `stop` at the end.
  */
 export function watchHost () {
   const late = new AbortController()
@@ -156,7 +156,7 @@ const NONE = [204, 401, 403] // no cookie, one that has ended, or one of an acco
 
 /*
  * Gets another access token. Returns false if the browser has no valid cookie, or the cookie of another account,
- * because somebody else has logged in in another tab. Throws if this is unknown, for example in an overload.
+ * because somebody else has logged in in another tab. Throws if this cannot be decided, for example in an overload.
  */
 export function renew (): Promise<boolean> {
   renewing ??= ask('/api/auth/refresh', { method: 'POST' }).then(async (answer) => {

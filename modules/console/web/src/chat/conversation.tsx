@@ -55,8 +55,8 @@ export const otherOf = ({ participant1, participant2 }: Data, email: string) =>
   participant1 === email ? participant2 : participant1
 
 /*
- * The place among the entries of the first message that a participant has not read. Messages after the last one in the
- * list of conversations are newer than the list's count.
+ * The index in `entries` of the first message that a participant has not read. Messages after the last one
+ * that the list of conversations has are newer than the list's count.
  */
 function unreadFrom (conversation: Data, entries: Entry[], reader: string): number {
   let left = unreadBy(conversation, reader)
@@ -68,8 +68,8 @@ function unreadFrom (conversation: Data, entries: Entry[], reader: string): numb
 }
 
 /*
- * The first message that the user had not read when the conversation was opened. null if there is none, or if it is not
- * in the first page of messages, which has `begun` the conversation.
+ * The first message that the user had not read when the conversation was opened. null if there is none, or if
+ * it is not in the first page of messages. `begun`: the first page was read.
  */
 function useFirstNew (conversation: Data, entries: Entry[], begun: boolean, email: string): string | null {
   const [opened] = useState(conversation)
@@ -223,7 +223,7 @@ export function Conversation ({ conversation, place, back }: {
   )
   const about = [emails, conversation.deviceProjectName, organization].filter(Boolean).join(' · ')
 
-  /* The conversation is closed, because it counts as read while it is shown. */
+  /* Marking messages as unread leaves the conversation, because it counts as read while it is shown. */
   const leaving = useRef(false)
   useEffect(() => () => { leaving.current = false }, [])
   const markUnread = useCallback((uuid: string) => {

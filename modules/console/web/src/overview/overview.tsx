@@ -55,9 +55,9 @@ async function monthsOf (start: string, organizationId: number | undefined, grou
 const daysAgo = (n: number) => new Date(Math.floor(Date.now() / DAY_MS - n) * DAY_MS).toISOString()
 
 /*
- * Devices that may have a problem, and how many readings of each were refused. In the orders by capacity and by date,
- * the service lists devices without a value first. It has no list of devices without readings. But a device that is not
- * in the sums of certificates by device may have sent none.
+ * Devices that may have a problem, and how many readings of each were refused. In the orders by capacity and
+ * by date, the service lists devices without a value first. It has no list of devices without readings. But a
+ * device that is missing in the sums of certificates by device may have sent none.
  */
 async function doubtfulOf (organizationId: number | undefined) {
   const start = daysAgo(DAYS)

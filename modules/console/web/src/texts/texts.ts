@@ -60,8 +60,8 @@ export function redraw () {
 }
 
 /*
- * {n} is the value n, a number in the viewer's format: pass an id as text. {n|device|devices} is the form that matches
- * the number n, of as many as the language has; a text is the form of many.
+ * {n} is the value n, a number in the viewer's format: pass an id as text. {n|device|devices} is the form for
+ * the number n, of the forms that the language has; if n is a text, the last form.
  */
 export function t (key: Key, values: Record<string, string | number> = {}): string {
   return catalogue[key].replace(/\{(\w+)((?:\|[^|}]*)*)\}/g, (_, name: string, all: string) => {

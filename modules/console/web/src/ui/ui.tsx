@@ -36,8 +36,8 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
 }
 
 /*
- * A button that is disabled while it works loses the focus, and gets it back afterwards. If it is gone then, the view
- * gets the focus; a dialog moves the focus itself.
+ * A button that is disabled while it works loses the focus, and gets it back afterwards. If the button no
+ * longer exists then, the view gets the focus; a dialog moves the focus itself.
  */
 function useFocus (button: RefObject<HTMLButtonElement | null>, disabled = false) {
   const had = useRef(false)

@@ -4,7 +4,7 @@ import { problemsIn } from '../ui/form'
 
 export type Authentication = 'keep' | 'none' | 'basic' | 'bearer' | 'oauth2' | 'mtls'
 
-/* With `keepsHeaders` or authentication: 'keep' the webhook keeps its values, which cannot be shown. */
+/* `keepsHeaders`, and authentication: 'keep': the webhook keeps its values, which cannot be shown. */
 export interface Form {
   kind: 'send' | 'poll' // if its events are polled, it has no URL
   url: string
