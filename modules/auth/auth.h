@@ -102,7 +102,7 @@ struct auth_new_account {
     int64_t home;         /* the inviting OrganizationAdmin's organization; or 0 */
     bool join;            /* join an existing organization with this name */
     bool silent;          /* the response does not reveal whether the e-mail existed */
-    const char *link;     /* the purpose of a link that is sent to it; or NULL */
+    const char *link;     /* the purpose of a link that is mailed to it; or NULL */
     const char *language; /* as for auth_link_ask() */
 };
 
@@ -140,7 +140,7 @@ const char *auth_password_hash(struct bb_request *rq, const char *pool, const ch
 int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email,
                      const char *password, struct auth_account *account, bool *good);
 
-/* Counts a failure (401, or 403 for an account that may not act). A success clears the count. */
+/* Counts the login as failed if `status` is 401 or 403. A success clears the count. */
 int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char *email,
                             const struct auth_account *account, int status);
 

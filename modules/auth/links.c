@@ -2,7 +2,7 @@
  * Links that are sent by mail: to choose a new password, to confirm an e-mail, and to accept an
  * invitation. Each has a random token, which works once; the database has only its hash.
  *
- * The handler of a request for a link only stores a row. Then another fiber takes the row, looks
+ * The handler of a request for a link only stores a row. Then another fiber deletes it, looks
  * up the account, and adds the mail to the outbox. So neither the response nor its time depends on
  * whether an account has the e-mail, and a request that was answered is not lost.
  */

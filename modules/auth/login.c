@@ -96,7 +96,7 @@ static int login_bad_request(struct bb_request *rq, const char *error, const cha
     return bb_fail(rq, 400, "%s", text);
 }
 
-/* Issues a token to an ApiUser that may act; refuses all other accounts. `life_s`: as in issued. */
+/* Issues a token to an ApiUser that may act; refuses all others. `life_s`: see auth_issued. */
 static int login_issue(struct bb_request *rq, const struct auth_account *account, int64_t client,
                        int64_t life_s)
 {

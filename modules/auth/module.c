@@ -325,7 +325,7 @@ static const struct bb_field access_reply[] = {
     NUMBER("id", "5"), TEXT("client_id", BB_REQUIRED, CLIENT_ID),                                  \
         TEXT("name", BB_REQUIRED, "Nightly import"), TIME("createdAt"),                            \
         {.name = "usedAt", .type = BB_TIME, .flags = BB_NULLABLE | BB_REQUIRED,                    \
-         .help = "When the client last got a token; may be an hour early. null: never."},       \
+         .help = "When the client last got a token, up to an hour later than this; null: never."},       \
         {.name = "expiresAt", .type = BB_TIME, .flags = BB_NULLABLE | BB_REQUIRED,                 \
          .example = "2030-01-01T00:00:00Z", .help = "null: never."}
 

@@ -76,7 +76,7 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
     char secret[SECRET_TEXT];
     size_t length = 0;
 
-    /* a header may have any bytes, the database takes only UTF-8 */
+    /* a header may have any bytes; the database accepts only UTF-8 */
     while (agent && length < AGENT_MAX && agent[length] >= ' ' && agent[length] <= '~')
         length++;
     if (bb_random(rq->host, key, sizeof(key)) || bb_random(rq->host, random, sizeof(random)))

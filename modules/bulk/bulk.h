@@ -1,5 +1,5 @@
 /*
- * bulk: files of rows. A file becomes a job that is created, checked and confirmed.
+ * bulk: uploads of files with rows. A file becomes a job, which is checked, created and confirmed.
  *
  * The host streams an upload to disk, scans it (scan.c) and cuts it into parts of whole rows, which
  * are stored in the database unchanged (upload.c). So any host can continue a job, and nothing
@@ -128,7 +128,7 @@ int64_t bulk_done(const struct bulk_job *job);
 /* Raises the event bulk.finished. On failure calls bb_end(). */
 void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job);
 
-/* Changes of a job requested by `who`. */
+/* Change a job at the request of `who`. */
 int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, const char *id,
                      struct bulk_job *job);
 int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const char *id,
@@ -166,7 +166,7 @@ struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_ty
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job);
 /*
  * Parses bytes of whole rows, which the upload has already parsed. `first` is the number of the
- * first row. Skips rows up to `after`; reads at most `most` rows. Ends the request without memory.
+ * first row. Skips rows up to `after`; reads at most `most`. Out of memory: ends the request.
  */
 struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_columns *columns,
                                  const char *bytes, int64_t first, int64_t after, size_t most);

@@ -61,7 +61,7 @@ struct scan_read {
 };
 void scan_read(void *read);
 
-/* A name that a row reserves for a time. It is hashed; accidental collisions do not occur. */
+/* A name that a row reserves for a period. It is hashed; accidental collisions do not occur. */
 struct scan_claim {
     uint64_t name;
     int64_t from, until;

@@ -1,8 +1,8 @@
 /*
- * POST /api/bulk-upload, and the same for the command: makes a job of a file. The file is scanned.
- * Then, part by part, its rows are parsed, their type checks them, and the part is stored with the
- * findings. Finally, rows that contradict each other are found. If the file is refused, or the
- * host dies, the job stays invisible (arriving); it is deleted at once or by the sweep.
+ * POST /api/bulk-upload, and the same for the command: makes a job from a file. The file is
+ * scanned. Then, part by part, its rows are parsed, their type checks them, and the part is stored
+ * with the findings. Finally, rows that contradict each other are found. If the file is refused, or
+ * the host dies, the job stays invisible (arriving); it is deleted at once or by the sweep.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -86,9 +86,9 @@ extern const struct bb_field certificate_entry_fields[CERTIFICATE_ENTRY_FIELDS];
 extern const struct bb_field certificate_fields[CERTIFICATE_FIELDS + 1];
 
 /*
- * Joins the certificates and devices of entries; a device may have been deleted. LATERAL and LIMIT,
- * because with a plain join the planner, which does not know how few rows there are, might read all
- * certificates.
+ * Joins the certificates and devices of entries; a device may have been deleted. Uses LATERAL and
+ * LIMIT, because with a plain join the planner, which does not know how few rows there are, might
+ * read all certificates.
  */
 #define CERTIFICATE_OF_ENTRY                                                                       \
     " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"       \

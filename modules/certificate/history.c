@@ -5,10 +5,10 @@
  * The devices with new readings are noted first, as in due.c, so that a request that posts readings
  * for one of them waits only for the note. Readings are then issued in chunks, each in a
  * transaction that also updates the notes. A chunk has a limited number of readings, taken from the
- * first devices. So thousands of devices with an hour each cost a few statements, and one device
- * with years of readings costs no more per chunk. Readings that were issued already are recognized
- * by the key of their entry. A run has a time limit, so that a device with years of readings does
- * not delay cycles; the job runs again until nothing is left.
+ * first devices. So thousands of devices with one reading each cost a few statements, and one
+ * device with years of readings costs no more per chunk. Readings that were issued already are
+ * recognized by the key of their entry. A run has a time limit, so that a device with years of
+ * readings does not delay cycles; the job runs again until nothing is left.
  */
 #include "modules/certificate/certificate.h"
 

@@ -1,5 +1,5 @@
 /*
- * The state of a generation; who sees which conversations and which e-mails a caller may act for;
+ * The state of a generation; which conversations a caller sees, and for which e-mails it may act;
  * the cache of conversations; the JSON of the API and of the events.
  *
  * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organizations, and

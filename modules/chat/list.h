@@ -25,7 +25,7 @@
     " ORDER BY c.last_hour DESC, c.last_at DESC, c.id DESC LIMIT $7::bigint)"
 
 /*
- * Whether the caller gets the name n1 or n2 of a participant, a row of account_name(). Only callers
+ * Whether the caller gets a participant's name (n1 or n2, a row of account_name()). Only callers
  * that see everything get it before the participant has written or read in the conversation;
  * otherwise everybody could learn the names of all accounts. Messages and reads before the approval
  * of the account do not count, because others could write and read for its e-mail then.

@@ -33,7 +33,7 @@ enum { WORDS = 30 };
 /*
  * $11 the words, separated by spaces, $12 to $14 the last message seen, $15 the number of messages.
  * LIKE is much faster than the regular expression, so it comes first. Of the ASCII characters, the
- * words have only letters and digits, and thus none with a meaning in either. OFFSET 0 makes
+ * words have only letters and digits, so none has a special meaning in them. OFFSET 0 makes
  * PostgreSQL read the messages by their conversations. The last column is the conversation after
  * which the next conversations begin; null if there are none.
  */

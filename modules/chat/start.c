@@ -1,10 +1,10 @@
 /*
  * POST /api/chat/conversations/start
  *
- * Always starts a new conversation with its first message, in one statement. It belongs to the
- * caller's organization, or to the one named by `organizationId`, in which the caller must be
- * allowed to act. An ApiUser of several organizations must name one. The owner is looked up
- * if an Admin names none.
+ * Always starts a new conversation with its first message, in one statement. The conversation
+ * belongs to the caller's organization, or to the one named by `organizationId`, in which the
+ * caller must be allowed to act. An ApiUser of several organizations must name one. The owner is
+ * looked up if an Admin names none.
  */
 #include <string.h>
 

@@ -12,7 +12,7 @@
 struct cache;
 
 /*
- * Creates a cache with a number of entries; with 0 it keeps nothing. The order of the table depends
+ * Creates a cache with a number of entries; with 0 it keeps nothing. Places in the table depend
  * on a random seed, so that no client can fill one set. Returns NULL if out of memory.
  */
 struct cache *cache_new(size_t entries, uint64_t seed);

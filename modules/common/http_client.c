@@ -274,7 +274,7 @@ static void http_judge(struct http_request *request, CURLcode code)
     }
 }
 
-/* Ends a request. It may not exist any more after done(). */
+/* Ends a request. The request may not exist any more after done(). */
 static void http_finish(struct http_client *client, struct http_request *request, CURLcode code)
 {
     curl_socket_t fd = CURL_SOCKET_BAD;
@@ -494,8 +494,8 @@ struct http_client *http_client_new(const struct http_client_options *options)
         return NULL;
     client->options = *options;
     /*
-     * libcurl caches the authorities of a file, but not of a directory. Debian also has a
-     * directory, but reading it takes ten times as long as a handshake.
+     * libcurl caches the authorities of a file, but not of a directory. So the file is preferred:
+     * to read Debian's directory takes ten times as long as a handshake.
      */
     CURL *easy = curl_easy_init();
     char *file = NULL;

@@ -16,9 +16,9 @@ struct device_row {
 };
 
 /*
- * Handles rows that name another organization than the upload. The row is refused, as in a request.
- * If the account is not an Admin and acts in exactly one organization, the name is ignored with a
- * warning instead. Returns 0, or -1.
+ * Handles rows that name another organization than the upload. Such a row is refused, as in a
+ * request. If the account is not an Admin and acts in exactly one organization, the name is ignored
+ * with a warning instead. Returns 0, or -1.
  */
 static int rows_check_homes(struct bb_request *rq, const struct bb_bulk_job *job,
                             const struct device_row *read, size_t count)

@@ -34,7 +34,7 @@ struct placing {
     struct reading_item *item;
     const struct reading_item *before, *behind; /* NULL: none */
     struct zone_times starts, ends;
-    bool begins, closes;            /* the clock shows the start; the end */
+    bool begins, closes;            /* the zone's clock shows the start; the end */
     const struct zone_times *twice; /* the time that stored readings must decide; NULL: none */
 };
 

@@ -84,7 +84,7 @@ static const struct bb_keyed store = {
 
 /* ---- adding ---- */
 
-/* Returns a column of a table of values as an array of PostgreSQL. NULL: out of memory. */
+/* Returns a column of a table of values as a PostgreSQL array. NULL: out of memory. */
 static const char *store_array(struct bb_request *rq, const struct bb_value *value, size_t rows,
                                size_t columns)
 {

@@ -1,6 +1,6 @@
 /*
  * The plausible ceiling of a reading: the energy that the device could have generated in its
- * period, with a margin. Pure; any thread.
+ * period, with a margin. No side effects; any thread.
  *
  *   ceiling in Wh = capacity × 1000 × hours × yield / 8760
  *                   × (1 − degradation)^(max(age, 1) − 1) × margin

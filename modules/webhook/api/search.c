@@ -65,7 +65,7 @@ static const struct bb_sql scanned = {
 
 struct search {
     int64_t webhook, before;
-    char given[2048]; /* JSON, which fits because the table of the query limits the texts */
+    char given[2048]; /* JSON, which fits because the fields of the query limit the texts */
 };
 
 static void search_read(struct bb_request *rq, struct search *search)

@@ -444,7 +444,7 @@ void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
 void subscriptions_drop(struct sender *sender, uint64_t shards); /* those without deliveries */
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
-/* Returns whether the webhook may send this many bytes now; if not, closes it until it may. */
+/* Returns whether the webhook may send this many bytes now. If not, closes its flow until then. */
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);
 int64_t subscriptions_lag(struct sender *sender); /* age in ms of the oldest sendable delivery */
 void subscription_free(struct sender *sender, struct subscription *subscription);

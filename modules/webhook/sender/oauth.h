@@ -3,7 +3,7 @@
  * is cached until shortly before it expires. While it is requested, attempts of the webhook wait
  * for it. The request uses the sender's HTTP client, so the target guard checks its address, too.
  *
- * The worker owns everything, except while the row of a webhook is read.
+ * The worker owns everything, except while a database task reads the row of a webhook.
  */
 #ifndef WEBHOOK_OAUTH_H
 #define WEBHOOK_OAUTH_H

@@ -73,7 +73,7 @@ void queue_flow_init(struct queue_flow *flow)
     TAILQ_INIT(&flow->waiting);
 }
 
-/* Returns the flow's part of a limit, because a slow or failing flow would cause bursts. */
+/* Returns the flow's part of a limit: slow or failing flows with all of it would cause bursts. */
 static size_t queue_part(const struct queue_flow *flow, size_t limit)
 {
     bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;

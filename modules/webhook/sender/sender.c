@@ -11,7 +11,7 @@
 #define IDLE_MS 2000
 #define IDLE_LEAVING_MS 50
 #define SIGNAL_MS 20       /* between two signals to other hosts */
-#define SIGNALS_MAX 10000  /* pairs noted; if there are more, looks find them */
+#define SIGNALS_MAX 10000  /* pairs noted; look_on() finds the rest */
 #define SIGNAL_PAIRS "150" /* in a signal: PostgreSQL allows less than 8,000 bytes */
 
 /* ---- database tasks -------------------------------------------------------------------------- */
