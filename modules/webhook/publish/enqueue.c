@@ -10,8 +10,8 @@
  * small indexes and no extra round trip.
  *
  * After the commit the deliveries are passed to the sender, which sends to this host's shards and
- * notifies the owners of other shards. The sender of a superseded generation is ending, so its
- * transactions notify all senders. Everything here belongs to the request, and runs on its fiber.
+ * notifies the owners of other shards. A superseded generation notifies all senders, because its
+ * own sender is ending. Everything here belongs to the request, and runs on its fiber.
  *
  * In an interactive transaction, events with the same name and audience (the events of a bulk
  * upload's rows, for example) are gathered: one statement enqueues up to MOST of them. To
