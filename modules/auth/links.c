@@ -162,7 +162,7 @@ void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose,
     bb_after(rq, tx, links_asked, rq->host);
 }
 
-/* The mail names the console by the beginning of the setting `link`, which is its address. */
+/* The mail has the console's address: the setting `link` up to the first #, ? or {. */
 void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *email,
                         const char *name, const char *language)
 {

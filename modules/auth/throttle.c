@@ -96,7 +96,7 @@ static struct asked throttle_asked(char kind, const char *text, int64_t limit)
         snprintf(asked.key + used, sizeof(asked.key) - used, "%02x", digest[i]);
     memcpy(&asked.id, digest, sizeof(asked.id));
     asked.id ^=
-        (uint64_t)(unsigned char)kind; /* an address and an e-mail with the same text differ */
+        (uint64_t)(unsigned char)kind; /* otherwise an address and an equal e-mail share it */
     return asked;
 }
 

@@ -163,7 +163,7 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
     " AND e.wh BETWEEN $11::bigint AND $12::bigint"                                                \
     " AND ($13::boolean OR e.device IN (SELECT device_chosen(CASE WHEN $1::boolean THEN NULL"      \
     " ELSE $2::bigint[] END, $14::text, $15::text, $16::text, $17::text, $18::text)))"
-/* The condition on entries that are searched in another way. */
+/* The condition on entries that are not searched by the selected devices. */
 #define NARROW NARROW_CHOSEN " AND ($19::bigint[] IS NULL OR e.device = ANY ($19::bigint[]))"
 
 /* The sub-select runs once, because all entries of a device or group have one organization. */

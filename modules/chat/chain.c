@@ -201,7 +201,7 @@ int chat_chain(struct bb_request *rq)
     struct chat_scope scope = chat_scope(rq);
     int64_t after = bb_arg_int(rq, "after", 0), limit = bb_arg_int(rq, "limit", 0);
     bool few = limit && limit <= ARRAY_SHORT;
-    int64_t wanted = few ? limit : ARRAY_SHORT; /* one more row is the successor of the last one */
+    int64_t wanted = few ? limit : ARRAY_SHORT; /* one more is read: the next of the last one */
     const struct bb_value values[] = {CHAT_SCOPE_ARGS(&scope),
                                       bb_t(bb_segment(rq, "headUuid")),
                                       bb_i(after),

@@ -41,9 +41,9 @@ enum {
     PAGE_BYTES = 2 * 1024 * 1024, /* text of a page */
     REPLAY_XIDS = 1000000,        /* clients with an older position start over, */
     REPLAY_EVENTS = 131072,       /* and clients that need more events than this */
-    TYPING_MS = 3000,             /* between notifications of an account and a conversation, */
+    TYPING_MS = 3000,             /* between notifications of an account in a conversation, */
     TYPING_ANY_MS = 100,          /* and of an account */
-    TYPING_KEPT = 1024            /* latest notifications that are kept, by a hash */
+    TYPING_KEPT = 1024            /* notifications whose times are known, by a hash */
 };
 
 /* An account with at least one listener on this host. */
@@ -75,7 +75,7 @@ struct chat_hub {
     size_t room;    /* bytes that may be queued for a listener */
     void *accounts; /* a tree */
     uint64_t turns;
-    struct listeners lists[2]; /* by `lagging`; lagging ones in the order of turns */
+    struct listeners lists[2]; /* by `lagging`; lagging listeners are in the order of turns */
     bool running;              /* the fiber runs */
     bool again;                /* the last run left work to do */
     struct chat_page *page;    /* the last page; its end is the hub's position; or NULL */
@@ -503,7 +503,7 @@ void chat_typing_heard(void *state, const char *payload)
     struct bb_chunk *chunk = at && *at == '\n' ? chat_chunk(hub->host, at + 1) : NULL;
 
     pthread_mutex_lock(&hub->lock);
-    if (chunk && hub->page) /* there are streams, and a full one begins to lag at this page */
+    if (chunk && hub->page) /* streams exist; one with a full queue lags from this page on */
         bb_stream_publish_to(hub->host, topics, count, chunk);
     pthread_mutex_unlock(&hub->lock);
     bb_chunk_release(hub->host, chunk);

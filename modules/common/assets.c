@@ -18,7 +18,7 @@ enum { ASSET_MAX = 16 * 1024 * 1024, ASSETS_MAX = 4096 };
 enum asset_form { ASSET_PLAIN, ASSET_GZIP, ASSET_BROTLI, ASSET_FORMS };
 
 struct asset_bytes {
-    char *data; /* malloc'ed; NULL: the file has no such form */
+    char *data; /* malloc'ed; NULL: the file has no version in this form */
     size_t length;
 };
 

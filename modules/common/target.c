@@ -266,7 +266,7 @@ static const char *target_parts_problem(const struct target_rules *rules, CURLU 
     if (curl_url_get(parts, CURLUPART_HOST, &host, 0) ||
         curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT))
         problem = TARGET_HOST;
-    else if (!atoi(port)) /* no receiver can listen there, whatever is allowed */
+    else if (!atoi(port)) /* no receiver can listen on port 0 */
         problem = "must not use this port";
     else
         problem = target_host_problem(rules, host, atoi(port));

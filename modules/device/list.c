@@ -72,7 +72,7 @@ static struct bb_value list_filters(struct bb_request *rq, bool *any)
     const char *country = bb_arg(rq, "countryCode"), *status = bb_arg(rq, "status"), *codes[2];
     json_t *wanted = bb_hold(rq, json_object());
 
-    if (country) { /* a device has the code that was sent, of 2 or 3 letters */
+    if (country) { /* stored codes have 2 or 3 letters, as they were sent */
         device_country_codes(rq, country, codes);
         bb_set(rq, wanted, "country", json_string(codes[0]));
         bb_set(rq, wanted, "other", json_string(codes[1]));

@@ -6,7 +6,7 @@
 
 enum {
     LINE_MAX_COLUMNS = 75, /* quoted-printable, before the = of a soft line break */
-    WORD_MAX_COLUMNS = 60, /* an encoded word of a header; its line has the name, too */
+    WORD_MAX_COLUMNS = 60, /* an encoded word; its line also has the name of the header */
     SUBJECT_MAX = 300      /* bytes */
 };
 

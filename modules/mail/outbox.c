@@ -13,7 +13,7 @@
 #define SEAL_PURPOSE "mail"
 
 enum {
-    IDLE_MS = 5000,      /* between two looks at the outbox; bb_wake() shortens it */
+    IDLE_MS = 5000,      /* between two queries of the outbox; bb_wake() shortens it */
     LEAVE_MS = 2000,     /* a stopping worker ends its SMTP session this long before its deadline */
     LEASE_MARGIN_S = 10, /* in addition to the longest SMTP session */
     RETRY_MAX_S = 4 * 3600,

@@ -85,7 +85,7 @@ int webhook_resend(struct bb_request *rq)
 
 int webhook_recover(struct bb_request *rq)
 {
-    /* The day in an id may be the day before created_at. */
+    /* The day in a delivery's id may be one day before the day of created_at. */
     static const struct bb_sql batch = {
         "WITH found AS (SELECT count(*) AS n, max(id) AS last, array_agg(id) AS ids"
         " FROM (SELECT o.id, d.created_at FROM webhook_outcome o CROSS JOIN LATERAL"

@@ -235,7 +235,7 @@ static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
                         BB_ARGS(bb_t(all->events[0].name),
                                 all->organization ? bb_i(all->organization) : bb_null(), bb_t(""),
                                 bb_t(list), bb_t(all->events[0].trace)));
-    all->organization = -1; /* the third column of its rows is the event's id */
+    all->organization = -1; /* the third column of the rows has events' ids, not body ids */
     return enqueue_after(rq, tx, all);
 }
 

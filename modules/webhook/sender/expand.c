@@ -99,7 +99,7 @@ static void expand_work(struct bb_request *rq, struct db_task *db_task)
         items[i - 1] = (struct sender_item){.id = bb_cell_int(rq, rows, i, 1),
                                             .webhook = bb_cell_int(rq, rows, i, 0)};
     if (count > 1 && event.body &&
-        bb_cell_int(rq, rows, 0, 7)) /* an old event: read from the log */
+        bb_cell_int(rq, rows, 0, 7)) /* 0: an old event, which is read from the log */
         sender_committed(db_task->sender, &event, items, count - 1, false);
 }
 

@@ -415,7 +415,7 @@ static void look_back(struct sender *sender, struct db_task *db_task)
             continue;
         else if (!(subscription = subscription_get(sender, webhook)))
             look_fail(sender);
-        else if (looking->look != LOOK_BACKLOG) /* an order: its rows in webhook_waiting are due */
+        else if (looking->look != LOOK_BACKLOG) /* its rows in webhook_waiting are due */
             subscription_due(sender, subscription, sender->now_ms + (number > 0 ? number : 0));
         else if (!subscription->saved) {
             subscription->saved = number;
