@@ -320,7 +320,7 @@ static int scan_file(struct pass *pass, int fd)
 {
     struct scan *scan = pass->scan;
     const char *bytes = pass->buffer;
-    size_t length = 0; /* bytes in the buffer; at first those of a cut character */
+    size_t length = 0; /* bytes in the buffer; at first the rest of a cut character */
     char said = '\0';
 
     for (bool first = true; !pass->whole; first = false, bytes = pass->buffer) {
