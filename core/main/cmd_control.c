@@ -203,8 +203,8 @@ int cmd_pause(const struct cli *cli)
     if (!migrate_db_open(&db, g->settings, false))
         result = migrate_db_run(&db, "busbar_pause", TABLE, NULL, 0);
     if (result && PQgetisnull(result, 0, 0))
-        migrate_db_refuse(&db, "the database cannot store this yet: run `busbar migrate`, which "
-                               "sends no deliveries, and try again");
+        migrate_db_refuse(&db, "the database has no table for pauses yet: run `busbar migrate`, "
+                               "which sends no deliveries, and try again");
     else if (result)
         failed = migrate_db_do(&db, "busbar_pause", pause ? PAUSE : RESUME, NULL, 0);
     PQclear(result);

@@ -193,7 +193,7 @@ static void doctor_check_disk(struct doctor *doctor, const struct generation *g)
                 doctor_begin(doctor, "disk");
             any = true;
             if (disk.f_bavail * 100 < disk.f_blocks * LEAST_PERCENT)
-                doctor_find(doctor, "error", "%s.%s: less than %d %% of the disk of %s are free",
+                doctor_find(doctor, "error", "%s.%s: less than %d %% of the disk of %s is free",
                             module->name, name, LEAST_PERCENT, path);
             if (access(path, W_OK))
                 doctor_find(doctor, "warning", "%s.%s: this user cannot write to %s", module->name,

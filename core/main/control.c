@@ -552,9 +552,9 @@ static void status_print_all(FILE *out, const json_t *host, const struct engine 
         status_print(out, row,
                      *state == 's'   ? "about to go live"
                      : *state == 'l' ? "live for {seconds} s"
-                     : *state == 'd' ? "drains for {seconds} s, is cut in {cutInSeconds} s"
-                                     : "drains for {seconds} s, was cut");
-        status_print(out, row, ", {holders} holders\n");
+                     : *state == 'd' ? "draining for {seconds} s, cut in {cutInSeconds} s"
+                                     : "draining for {seconds} s, was cut");
+        status_print(out, row, ", used by {holders} requests or threads\n");
         status_print_rows(out, row, "modules",
                           "  module {name} {version}, build {build|unknown}, {path}\n");
         status_print_rows(out, row, "pools",

@@ -24,7 +24,7 @@ WHERE name IN ('fsync', 'full_page_writes') AND setting = 'off';
 -- check replication
 WITH standby AS (SELECT * FROM pg_stat_replication WHERE application_name !~ '^pg_'),
      names AS (SELECT current_setting('synchronous_standby_names') <> '' AS given)
-SELECT 'notice', 'not visible: run GRANT pg_monitor TO ' || quote_ident(current_user)
+SELECT 'notice', 'standbys are not visible: run GRANT pg_monitor TO ' || quote_ident(current_user)
 WHERE NOT pg_has_role('pg_monitor', 'USAGE')
 UNION ALL SELECT 'notice', 'no standby: if this server is lost, so are all writes since the last backup or archived WAL'
 FROM names WHERE NOT given AND NOT EXISTS (SELECT FROM standby)

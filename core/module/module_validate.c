@@ -60,7 +60,7 @@ static void validate_fields(const struct bb_table *fields, const size_t *setting
             {is_known && field->fields.count && field->type != BB_OBJECT && !is_list,
              "has nested fields but is not an object or list"},
             {is_known && field->fields.count > 1 && is_list,
-             "is a list and may have one row of fields only"},
+             "is a list, so it may have only one row of fields"},
             {!settings_size && field->bind.size, "is bound, but it is not a setting"},
             {field_find(&before, field->name) ||
                  (field->alias && field_find(&before, field->alias)),
@@ -143,7 +143,7 @@ static void validate_parts(const struct core_module *module, const struct bb_rou
     }
     if (fields > 1 || files > BB_FILES_MAX)
         validate_complain(module, problems,
-                          "route %s %s has more parts than one of fields and %d of files",
+                          "route %s %s may have at most 1 part of fields and %d of files",
                           route->method, route->path, BB_FILES_MAX);
     const struct bb_field *setting =
         route->files_in ? field_find(&descriptor->settings, route->files_in) : NULL;
@@ -207,7 +207,7 @@ static const char *validate_metric(const struct bb_metric *metric)
     if (metric->kind == BB_GAUGE && !metric->read)
         return "is a gauge and has no function to read it";
     if (!metric->label != !metric->values || (metric->values && !metric->values[0]))
-        return "needs a label with its values, or neither";
+        return "needs both a label and its values, or neither";
     if (metric->label && !validate_is_name(metric->label, LOWER DIGITS "_"))
         return "needs a label of a-z, 0-9 and _";
     for (size_t i = 0; metric->values && metric->values[i]; i++) {
@@ -312,7 +312,7 @@ void module_validate(const struct core_module *module, struct setting_problems *
             validate_complain(module, problems, "a hook names no event");
         else if (!within && !committed)
             validate_complain(module, problems,
-                              "the hook on %s must have exactly the function of its kind",
+                              "the hook on %s must have the function of its kind, and no other",
                               hook->event);
     }
     MODULE_EACH (bb_command, command, descriptor->commands)

@@ -193,7 +193,7 @@ static void conn_notice(void *arg, const PGresult *result)
 
     if ((severity && (!strcmp(severity, "FATAL") || !strcmp(severity, "PANIC"))) ||
         (code && (!strcmp(code, "57P01") || !strcmp(code, "57P02"))))
-        conn->end = "the server closes it";
+        conn->end = "the server ended the session";
     if (pg_notice_is_unreplicated(result))
         conn->fault = unreplicated;
 }

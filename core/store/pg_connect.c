@@ -159,7 +159,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
 
     snprintf(problem, DIAL_PROBLEM, "out of memory");
     if (known && strcmp(server.url, login->url) != 0) {
-        snprintf(problem, DIAL_PROBLEM, "no server is known");
+        snprintf(problem, DIAL_PROBLEM, "no address is known from an earlier connection");
         return NULL;
     }
     snprintf(seconds, sizeof seconds, "%u", (login->connect_ms + SECOND_MS - 1) / SECOND_MS);

@@ -241,7 +241,7 @@ class rows
     row operator[](size_t index) const
     {
         if (index >= size())
-            throw std::out_of_range("a row of a statement");
+            throw std::out_of_range("the statement has fewer rows");
         return {raw, list, index};
     }
 };

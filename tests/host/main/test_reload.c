@@ -221,7 +221,7 @@ TEST(a_request_ends_in_the_generation_in_which_it_began)
     wave_upgrade(wave, 2);
     wave_reload(wave);
     wave_expect(wave, 2, "moin");
-    ck_assert_ptr_nonnull(strstr(wave_status(wave), "generation 1: drains for"));
+    ck_assert_ptr_nonnull(strstr(wave_status(wave), "generation 1: draining for"));
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes"), 0);
     PQfinish(db);
     pthread_join(background.thread, NULL);

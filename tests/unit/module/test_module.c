@@ -124,7 +124,7 @@ TEST(contradictory_tables_are_reported)
         "module Http: settings: field \"a\" is given twice",
         "module Http: settings: field \"c\" must have choices if it is a BB_CHOICE, and only then",
         "module Http: settings: field \"a\" is given twice",
-        "x.so: module Http: the hook on x must have exactly the function of its kind",
+        "x.so: module Http: the hook on x must have the function of its kind, and no other",
         "x.so: module Http: its schema has text before its first step",
     };
 
