@@ -599,6 +599,36 @@ scene('chat: a message being sent is still shown after another view, and one tha
   await chain(page).getByText('lost on the line').waitFor()
 }, ['ERR_FAILED'])
 
+scene('toasts: a refusal has its own mark, and no message hides a part of the view', async ({ page }) => {
+  const tim = await member('Tim')
+  await login(admin)
+  const { conversation } = await converse(tim, admin, 'Before the toasts', 'Toast 1')
+  const hides = () => page.evaluate(() => {
+    const [own, ...others] = ['.toasts', 'main', '.side'].map((one) => document.querySelector(one).getBoundingClientRect())
+    return others.some(({ left, right, top, bottom }) =>
+      own.left < right && own.right > left && own.top < bottom && own.bottom > top) || own.bottom > innerHeight
+  })
+
+  await enter(page, admin, `#/chat/${conversation.id}`)
+  for (const [width, height] of [[1440, 900], [820, 1180], [400, 860]]) {
+    await page.setViewportSize({ width, height })
+    await page.locator('input[type=file]').setInputFiles([{ name: 'huge.bin', mimeType: 'text/plain', buffer: Buffer.alloc(10485761, 'x') }])
+    const refusal = page.locator('.toasts li').filter({ hasText: 'huge.bin is larger than 10 MiB.' }).last()
+    await refusal.locator('.lucide-circle-alert').waitFor()
+    assert.equal(await page.locator('.toasts .lucide-check').count(), 0)
+    assert.equal(await hides(), false)
+    await refusal.getByRole('button', { name: 'Dismiss' }).click()
+  }
+  await page.setViewportSize({ width: 1440, height: 900 })
+  await button(page, 'Close conversation').click()
+  await page.locator('.toasts .lucide-check').waitFor()
+  await page.locator('input[type=file]').setInputFiles([{ name: 'huge.bin', mimeType: 'text/plain', buffer: Buffer.alloc(10485761, 'x') }])
+  await page.locator('.toasts .lucide-circle-alert').waitFor()
+  assert.equal(await hides(), false)
+  await page.locator('.toasts .bad').getByRole('button', { name: 'Dismiss' }).focus() // so that the message stays
+  await look(page, 'chat-toasts')
+})
+
 scene('chat: a search finds messages, marks the words, and opens the conversation at the message', async ({ page }) => {
   const finn = await member('Finn')
   const { conversation } = await converse(finn, admin, 'number 0 of three hundred', 'Found 1')

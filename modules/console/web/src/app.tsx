@@ -18,7 +18,7 @@ import { Me, SetMe, isOne } from './session'
 import { t, useRedraw } from './texts/texts'
 import { Boundary } from './ui/boundary'
 import { zoneOf } from './ui/format'
-import { Toasts, toast } from './ui/toast'
+import { Toasts, refuse } from './ui/toast'
 import { Button, Dialog, Failed, Loading, Logo, Modal, problemOf } from './ui/ui'
 import { Warnings } from './ui/warnings'
 import { groups, help, own, retry, useAhead, viewOf, views } from './views'
@@ -238,7 +238,7 @@ export function App () {
     const error: unknown = await logOut().then(() => null, (problem) => problem)
     if (error !== null && !(error instanceof ApiError && error.status === 401)) {
       void client.invalidateQueries() // the logout has aborted the reads
-      return toast(t('login.stays', { problem: problemOf(error) }))
+      return refuse(t('login.stays', { problem: problemOf(error) }))
     }
     session.end()
     forget()
@@ -284,6 +284,7 @@ export function App () {
                   </Boundary>
                 )}
               </main>
+              <Toasts key={me.id} />
             </div>
           </SetMe.Provider>
         </Me.Provider>
@@ -298,7 +299,6 @@ export function App () {
           <main>{name === 'link' ? <Link purpose={rest[0] ?? ''} /> : <Login done={enter} />}</main>
         </div>
       )}
-      <Toasts key={me?.id ?? 0} />
       {me && over && <Modal title={t('login.title')} className='over'><Login again={me.email} done={enter} /></Modal>}
     </QueryClientProvider>
   )

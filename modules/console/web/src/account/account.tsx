@@ -11,7 +11,7 @@ import { prefer, preferences, type Preferences } from '../preferences'
 import { SetMe, isOne, useMe } from '../session'
 import { language, languages, redraw, speak, t } from '../texts/texts'
 import { Input, problemsIn, useSentForm } from '../ui/form'
-import { toast } from '../ui/toast'
+import { refuse, toast } from '../ui/toast'
 import { Badge, Button, Confirm, Failed, Field, Loading, Mail, Table, Time } from '../ui/ui'
 
 function Name () {
@@ -135,8 +135,8 @@ function Shown () {
     if (!wanted) return change({ notify: accounts.filter((one) => one !== id) })
     const tried = createNotification('') // without permission, the browser does not show this notification
     tried?.close()
-    if (!tried) toast(t('own.notifyUnsupported'))
-    else if (await Notification.requestPermission() !== 'granted') toast(t('own.notifyRefused'))
+    if (!tried) refuse(t('own.notifyUnsupported'))
+    else if (await Notification.requestPermission() !== 'granted') refuse(t('own.notifyRefused'))
     else change({ notify: [...accounts, id] })
   }
 

@@ -13,7 +13,7 @@ import { useAction } from '../ui/action'
 import { saveCsv } from '../ui/csv'
 import { usePages } from '../ui/pages'
 import { SelectionBar, useSelection, type Action } from '../ui/select'
-import { toast } from '../ui/toast'
+import { refuse, toast } from '../ui/toast'
 import { Typed } from '../ui/typed'
 import { Badge, Button, Confirm, Empty, Failed, Field, Loading, Mail, More, Table, Time, problemOf } from '../ui/ui'
 import { Invite, tones } from './invite'
@@ -55,7 +55,7 @@ function useChange ({ id }: Account) {
 
   return async (body: Change, done: string, undo?: Change) => {
     await put(body)
-    toast(done, undo && (() => { put(undo).catch((problem) => toast(problemOf(problem))) }))
+    toast(done, undo && (() => { put(undo).catch((problem) => refuse(problemOf(problem))) }))
   }
 }
 

@@ -7,7 +7,7 @@ import { preferences } from '../preferences'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import { asBytes, asFileName } from '../ui/format'
-import { toast } from '../ui/toast'
+import { refuse } from '../ui/toast'
 import { Button, problemOf } from '../ui/ui'
 import { drafts, filesOf, send, useDraft } from './drafts'
 
@@ -20,7 +20,7 @@ const FILE_BYTES = 10 * 1048576
 export function filesIn ({ items }: DataTransfer): File[] {
   const all = [...items].filter(({ kind }) => kind === 'file')
   const files = all.filter((item) => !item.webkitGetAsEntry()?.isDirectory)
-  if (files.length < all.length) toast(t('chat.noFolder'))
+  if (files.length < all.length) refuse(t('chat.noFolder'))
   return files.map((item) => item.getAsFile()).filter((file) => file !== null)
 }
 
@@ -29,8 +29,8 @@ export function attach (id: number, all: File[]) {
   const files = filesOf(id)
   const small = all.filter(({ size }) => size <= FILE_BYTES)
   const large = all.find(({ size }) => size > FILE_BYTES)
-  if (large) toast(t('chat.fileLarge', { name: asFileName(large.name) }))
-  if (files.length + small.length > FILES_MOST) toast(t('chat.filesMost'))
+  if (large) refuse(t('chat.fileLarge', { name: asFileName(large.name) }))
+  if (files.length + small.length > FILES_MOST) refuse(t('chat.filesMost'))
   drafts.attach(id, [...files, ...small].slice(0, FILES_MOST))
 }
 

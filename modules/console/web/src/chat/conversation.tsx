@@ -11,7 +11,7 @@ import { visit } from '../router'
 import { isOne, useMe } from '../session'
 import { t } from '../texts/texts'
 import { useAction } from '../ui/action'
-import { toast } from '../ui/toast'
+import { refuse, toast } from '../ui/toast'
 import { Badge, Button, Confirm, Failed, Loading, problemOf } from '../ui/ui'
 import { useChain } from './chain'
 import { attach, Compose, filesIn } from './compose'
@@ -173,7 +173,7 @@ function Close ({ conversation: { id, closed } }: { conversation: Data }) {
       toast(t(close ? 'chat.isClosed' : 'chat.isOpen'), () => change.mutate(!close))
       void readAgain(client)
     },
-    onError: (problem) => toast(problemOf(problem))
+    onError: (problem) => refuse(problemOf(problem))
   })
 
   return (
@@ -235,7 +235,7 @@ export function Conversation ({ conversation, place, back }: {
       if (leaving.current) visit(back)
     }
     leaving.current = true
-    mark().catch((error) => toast(problemOf(error))).finally(() => { leaving.current = false })
+    mark().catch((error) => refuse(problemOf(error))).finally(() => { leaving.current = false })
   }, [id, me.email, client, back, findPlace])
 
   useEffect(

@@ -12,7 +12,7 @@ import { isPicture, Picture } from '../devices/picture'
 import { useMe } from '../session'
 import { t } from '../texts/texts'
 import { asBytes, asClock, asDay, asFileName, asTime, asUtc } from '../ui/format'
-import { toast } from '../ui/toast'
+import { refuse } from '../ui/toast'
 import { Button, problemOf } from '../ui/ui'
 import type { Sending } from './drafts'
 import { formatted, mentionOf } from './text'
@@ -60,7 +60,7 @@ const Attachments = ({ path, files }: { path: string, files: NonNullable<Entry['
         <li key={file.id}>
           {isPicture(file.contentType) && <Picture path={at} document={{ name, size: file.size }} />}
           <Button kind='plain' icon={Download} title={t('devices.download', { name })}
-            onClick={() => { download(at, name).catch((error) => toast(problemOf(error))) }}>
+            onClick={() => { download(at, name).catch((error) => refuse(problemOf(error))) }}>
             <span className='name'>{name}</span> <small>{asBytes(file.size)}</small>
           </Button>
         </li>

@@ -11,7 +11,7 @@ import { useOrganizations } from '../organization'
 import { goInstead, to, useValues, whileHere } from '../router'
 import { t } from '../texts/texts'
 import { asDate, asNumber, asPower } from '../ui/format'
-import { toast } from '../ui/toast'
+import { refuse, toast } from '../ui/toast'
 import { Button, Confirm, Failed, Id, Loading, problemOf, Time } from '../ui/ui'
 import { Coverage } from './coverage'
 import { titleOf, useChoices } from './data'
@@ -68,7 +68,7 @@ function Ask ({ what, device, close }: { what: 'deactivate' | 'delete', device: 
     call('PATCH', path, { status }).then(() => client.invalidateQueries({ queryKey: ['devices'] }))
   const deactivate = async () => {
     await put('Inactive')
-    toast(t('devices.deactivated', { name }), () => { put('Active').catch((problem) => toast(problemOf(problem))) })
+    toast(t('devices.deactivated', { name }), () => { put('Active').catch((problem) => refuse(problemOf(problem))) })
   }
   const remove = async () => {
     const leave = whileHere()

@@ -1,8 +1,8 @@
 /*
- * Short messages at the edge of the window about what was done, with a button that undoes it if that is
- * possible. They leave after a while, but not while the pointer or the focus is on them.
+ * Short messages below the view about what was done, with a button that undoes it if that is possible, or about why
+ * something was not done. They leave after a while, but not while the pointer or the focus is on them.
  */
-import { Check, X } from 'lucide-react'
+import { Check, CircleAlert, X } from 'lucide-react'
 import { useEffect, useState } from 'react'
 
 import { t } from '../texts/texts'
@@ -10,15 +10,16 @@ import { Button } from './ui'
 
 const SHOWN_MS = 6000
 
-interface Message { id: number, text: string, undo?: () => void }
+interface Message { id: number, text: string, undo?: () => void, bad?: true }
 
 let show: (message: Message) => void = () => {}
 let count = 0
 
-/* Any part of the console can call this. */
+/* Any part of the console can call these; refuse() says why something was not done. */
 export const toast = (text: string, undo?: () => void) => show({ id: ++count, text, undo })
+export const refuse = (text: string) => show({ id: ++count, text, bad: true })
 
-function One ({ message: { id, text, undo }, close }: { message: Message, close: (id: number) => void }) {
+function One ({ message: { id, text, undo, bad }, close }: { message: Message, close: (id: number) => void }) {
   const [over, setOver] = useState(false)
   const [focused, setFocused] = useState(false)
   const held = over || focused
@@ -30,11 +31,12 @@ function One ({ message: { id, text, undo }, close }: { message: Message, close:
   }, [held, id, close])
   return (
     <li
+      className={bad && 'bad'}
       onPointerEnter={({ pointerType }) => setOver(pointerType === 'mouse')} // a finger does not stay
       onPointerLeave={() => setOver(false)}
       onFocus={() => setFocused(true)}
       onBlur={() => setFocused(false)}>
-      <Check />
+      {bad ? <CircleAlert /> : <Check />}
       <span>{text}</span>
       {undo && <Button kind='link' onClick={() => { close(id); undo() }}>{t('do.undo')}</Button>}
       <Button kind='quiet' icon={X} aria-label={t('toast.close')} onClick={() => close(id)} />
