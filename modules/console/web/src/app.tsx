@@ -226,7 +226,7 @@ export function App () {
   useEffect(() => { // the link that had the focus may be gone with the previous view
     if (document.activeElement === document.body) document.getElementById('content')?.focus({ preventScroll: true })
   }, [name, rest.join('/')])
-  const forget = () => { client.clear(); drafts.clear() }
+  const forget = () => { client.clear(); drafts.clear(); session.abortUploads() }
   const enter = (account: Own) => {
     if (me && me.id !== account.id) { forget(); goHome() }
     setMe(account)

@@ -38,6 +38,7 @@ const renewAhead = () => { renew().catch(() => { if (token !== null) timer = win
 
 export const session = {
   reads: new AbortController(), // for GET requests
+  uploads: new AbortController(),
   begin ({ accessToken, expires_in: seconds }: Access) {
     token = accessToken
     clearTimeout(timer)
@@ -46,16 +47,17 @@ export const session = {
   },
   end () { token = null; clearTimeout(timer); ended() },
   /*
-   * Call after a 401. Returns whether the request can be sent again with another token. Ends the session if
-   * there is no other token. Throws if this is not known, for example during an overload: the session stays.
+   * Call after a 401. Returns whether the request can be sent again with another token of the account. Ends the session
+   * if there is no other token. Throws if this is not known, for example during an overload: the session stays.
    */
   async refused (sent: string | undefined): Promise<boolean> {
-    if (sent === undefined || sent !== `Bearer ${token}`) return token !== null
+    if (sent !== `Bearer ${token}`) return token !== null && (!sent || accountOf(sent) === accountOf(token))
     const renewed = await renew()
     if (!renewed && sent === `Bearer ${token}`) session.end()
     return renewed
   },
   onEnd (listener: () => void) { ended = listener },
+  abortUploads () { session.uploads.abort(); session.uploads = new AbortController() },
   /* Resolves at once if there is a session, otherwise with the next session or when the signal aborts. */
   present (signal: AbortSignal): Promise<void> {
     if (token || signal.aborted) return Promise.resolve()
@@ -227,7 +229,8 @@ export function upload<T> (
     const request = new XMLHttpRequest()
     const watch = watchHost()
     const headers: Record<string, string> = { ...session.header(), ...more }
-    watch.signal.onabort = () => request.abort()
+    const signal = AbortSignal.any([watch.signal, session.uploads.signal])
+    signal.onabort = () => request.abort()
     request.open(method, path)
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value)
     request.upload.onprogress = ({ loaded, total }) => {
@@ -240,7 +243,7 @@ export function upload<T> (
       let body = null
       try { body = JSON.parse(request.responseText) } catch { /* only the status is known */ }
       if (request.status < 300) return resolve(checked<T>(body))
-      if (request.status === 401 && again && await session.refused(headers.Authorization))
+      if (request.status === 401 && again && await session.refused(headers.Authorization) && !signal.aborted)
         return resolve(upload<T>(method, path, form, progress, more, false))
       reject(failed(request.status, request.statusText, body))
     }

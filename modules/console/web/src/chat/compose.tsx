@@ -39,13 +39,14 @@ const touch = matchMedia('(hover: none) and (pointer: coarse)') // its keyboard 
 /* `after`: the last message of the conversation. */
 export function Compose ({ id, after }: { id: number; after: string | undefined }) {
   const me = useMe()
-  const { text, files, pending, problem } = useDraft(id)
+  const { text, files, queue, problem, returned } = useDraft(id)
   const chooser = useRef<HTMLInputElement>(null)
-  const empty = !text.trim() && files.length === 0
+  const stopped = problem !== null && queue.length > 0
+  const sends = stopped || text.trim() !== '' || files.length > 0
   const box = useRef<HTMLTextAreaElement>(null)
   const post = () => {
     box.current?.focus() // the button is disabled now, and the next message is typed here
-    if (!empty) void send(id, me.email, text, after)
+    if (sends) send(id, me.email, after)
   }
   const byEnter = !touch.matches && preferences.enter !== 'line'
   const typedAt = useRef(-Infinity)
@@ -73,6 +74,7 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
       {problem !== null && (
         <p className='problem' role='alert'>
           {t('chat.notSent', { problem: problemOf(problem) })}
+          {stopped && ` ${t(returned ? 'chat.sentBefore' : 'chat.sentAgain', { n: queue.length })}`}
         </p>
       )}
       {files.length > 0 && (
@@ -111,7 +113,7 @@ export function Compose ({ id, after }: { id: number; after: string | undefined 
         }}
         aria-describedby={files.length > 0 ? 'files keys' : 'keys'}
       />
-      <Button kind='main' icon={SendHorizontal} type='submit' disabled={pending !== null || empty}>
+      <Button kind='main' icon={SendHorizontal} type='submit' disabled={!sends}>
         {t('chat.send')}
       </Button>
       <span id='keys' className='hint'>

@@ -15,7 +15,7 @@ import { refuse, toast } from '../ui/toast'
 import { Badge, Button, Confirm, Failed, Loading, problemOf } from '../ui/ui'
 import { useChain } from './chain'
 import { attach, Compose, filesIn } from './compose'
-import { onSent, usePending, type Sending } from './drafts'
+import { onSent, useQueue, type Sending } from './drafts'
 import { readAgain, useLive, type Arrival, type Typing } from './live'
 import { Messages } from './messages'
 
@@ -98,8 +98,8 @@ function countFresh (entries: Entry[], seen: string | null, email: string): numb
 }
 
 /* Whether a message that is being sent is in the chain already: the stream can be faster than the response. */
-const hasArrived = (entries: Entry[], { text, files, after }: Sending, email: string) =>
-  entries.slice(entries.findIndex(({ uuid }) => uuid === after) + 1)
+const hasArrived = (entries: Entry[], { text, files, state, after }: Sending, email: string) =>
+  state !== 'waiting' && entries.slice(entries.findIndex(({ uuid }) => uuid === after) + 1)
     .some(({ username, chatEntry, attachments }) =>
       username === email && chatEntry === text && (attachments?.length ?? 0) === files.length)
 
@@ -205,7 +205,7 @@ export function Conversation ({ conversation, place, back }: {
   const live = useLive(heard, typing.start)
   const last = entries[entries.length - 1]
   const opened = useRef(false)
-  const pending = usePending(id)
+  const queue = useQueue(id)
   const writes = mine || isOne(me, 'Admin')
   const [dropping, setDropping] = useState(false)
   const [atEnd, setAtEnd] = useState(place === null)
@@ -308,7 +308,7 @@ export function Conversation ({ conversation, place, back }: {
           place={place}
           own={me.email}
           authorOf={authorOf}
-          pending={pending && !hasArrived(entries, pending, me.email) ? pending : null}
+          pending={queue[0] && hasArrived(entries, queue[0], me.email) ? queue.slice(1) : queue}
           path={`/api/chat/conversations/${id}/attachments`}
           fresh={fresh}
           ended={setAtEnd}

@@ -1,27 +1,47 @@
 /*
- * The unsent text and files of each conversation, and the messages that are being sent. They stay while the page is
- * open, also when the user looks at another view, but not for the next user.
+ * The unsent text and files of each conversation, and its queue of messages, which are sent one after the other. They
+ * stay while the page is open, also when the user looks at another view, but not for the next user.
  */
 import { useSyncExternalStore } from 'react'
 
 import { call, upload } from '../api/client'
 import type { Entry } from '../api/types'
 
-/* `after`: the last message that was known when the text was sent; `part`: how much of the files was sent, up to 1. */
-export interface Sending { text: string; files: File[]; part: number; after: string | undefined }
+/*
+ * `key`: the same for every attempt, so that a lost response does not store the message twice. `part`: how much of the
+ * files was sent, up to 1; `after`: the last message that was known before this one was sent.
+ */
+export interface Sending {
+  key: string
+  text: string
+  files: File[]
+  state: 'waiting' | 'sending' | 'unsent'
+  part: number
+  after?: string
+}
 
-const NO_FILES: File[] = []
+/*
+ * `problem`: why the queue has stopped; null: it has not. `returned`: the message that could not be sent and is in the
+ * box again; it is sent before the messages of the queue.
+ */
+interface Draft { text: string; files: File[]; queue: Sending[]; problem: unknown; returned: Sending | null }
 
-const texts = new Map<number, string>()
-const files = new Map<number, File[]>()
-const sending = new Map<number, Sending>()
-const problems = new Map<number, unknown>()
-const keys = new Map<number, { text: string; key: string }>()
+const NEW: Draft = { text: '', files: [], queue: [], problem: null, returned: null }
+
+let own = new Map<number, Draft>() // of the account that is logged in; another account gets another map
 const listeners = new Set<() => void>()
 const receivers = new Set<(conversation: number, entry: Entry) => void>()
 
-const tell = () => {
+const draftOf = (id: number, all = own) => all.get(id) ?? NEW
+const isEmpty = ({ text, files }: Draft) => !text.trim() && files.length === 0
+const isUnsent = (draft: Draft) =>
+  draft.files.length > 0 || draft.queue.length > 0 || (draft.returned !== null && !isEmpty(draft))
+const ask = (event: Event) => event.preventDefault() // the browser asks whether the page may be left
+
+function tell () {
   for (const changed of [...listeners]) changed()
+  if ([...own.values()].some(isUnsent)) addEventListener('beforeunload', ask)
+  else removeEventListener('beforeunload', ask)
 }
 
 function listen (changed: () => void) {
@@ -31,36 +51,26 @@ function listen (changed: () => void) {
   }
 }
 
+function change (id: number, some: Partial<Draft>, all = own) {
+  all.set(id, { ...draftOf(id, all), ...some })
+  tell()
+}
+
 /* 128 random bits; crypto.randomUUID() is not available on pages loaded without TLS. */
 const makeKey = () =>
   [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 
-/* Keeps one key per text and files until they are sent, so that a lost response does not store them twice. */
-function keyOf (id: number, text: string) {
-  const last = keys.get(id)
-  if (last?.text === text) return last.key
-  const key = makeKey()
-  keys.set(id, { text, key })
-  return key
-}
-
 export const drafts = {
-  write(id: number, text: string) {
-    texts.set(id, text)
-    tell()
-  },
-  attach(id: number, all: File[]) {
-    files.set(id, all)
-    tell()
-  },
-  clear() {
-    for (const all of [texts, files, sending, problems, keys]) all.clear()
+  write: (id: number, text: string) => change(id, { text }),
+  attach: (id: number, files: File[]) => change(id, { files }),
+  clear () {
+    own = new Map()
     tell()
   }
 }
 
 /* The files that are chosen for the next message. */
-export const filesOf = (id: number) => files.get(id) ?? NO_FILES
+export const filesOf = (id: number) => draftOf(id).files
 
 /* Calls the listener with each message that was sent from this page. */
 export function onSent (listener: (conversation: number, entry: Entry) => void) {
@@ -70,53 +80,55 @@ export function onSent (listener: (conversation: number, entry: Entry) => void) 
   }
 }
 
-/*
- * Sends a message: one at a time in a conversation. A message that could not be sent returns to the box, before
- * any text typed meanwhile.
- */
-export async function send (id: number, username: string, chatEntry: string, after: string | undefined) {
-  if (sending.has(id)) return
-  const attached = filesOf(id)
-  const same = attached.map(({ name, size, lastModified }) => `\n${name} ${size} ${lastModified}`).join('')
-  const headers = { 'Idempotency-Key': keyOf(id, chatEntry + same) }
+function post (id: number, username: string, { key, text, files }: Sending, progress: (part: number) => void) {
+  const headers = { 'Idempotency-Key': key }
   const path = `/api/chat/conversations/${id}`
-  const progress = (part: number) => {
-    if (sending.has(id)) sending.set(id, { text: chatEntry, files: attached, part, after })
-    tell()
-  }
+  if (files.length === 0) return call<Entry>('POST', `${path}/messages`, { username, chatEntry: text }, headers)
   const form = new FormData()
-  form.append('message', JSON.stringify({ username, chatEntry: chatEntry.trim() ? chatEntry : undefined }))
-  for (const file of attached) form.append('files', file)
-  sending.set(id, { text: chatEntry, files: attached, part: 0, after })
-  problems.delete(id)
-  files.delete(id)
-  drafts.write(id, '')
-  try {
-    const entry = attached.length > 0
-      ? await upload<Entry>('POST', `${path}/attachments`, form, progress, headers)
-      : await call<Entry>('POST', `${path}/messages`, { username, chatEntry }, headers)
-    keys.delete(id)
-    for (const receive of [...receivers]) receive(id, entry)
-  } catch (error) {
-    if (sending.has(id)) {
-      // otherwise the user has logged out
-      problems.set(id, error)
-      files.set(id, [...attached, ...filesOf(id)])
-      texts.set(id, [chatEntry, texts.get(id)].filter(Boolean).join('\n'))
+  form.append('message', JSON.stringify({ username, chatEntry: text.trim() ? text : undefined }))
+  for (const file of files) form.append('files', file)
+  return upload<Entry>('POST', `${path}/attachments`, form, progress, headers)
+}
+
+/*
+ * Sends the messages of the queue until one fails. This one returns to the box if the box is empty; otherwise it stays
+ * the first of the queue. Ends after a logout, and leaves the drafts of the next user alone.
+ */
+async function run (id: number, username: string, after: string | undefined) {
+  const all = own
+  const rest = () => draftOf(id, all).queue.slice(1)
+  for (let next; all === own && (next = draftOf(id, all).queue[0]);) {
+    const first: Sending = { ...next, state: 'sending', part: 0, after }
+    const progress = (part: number) => change(id, { queue: [{ ...first, part }, ...rest()] }, all)
+    progress(0)
+    try {
+      const entry = await post(id, username, first, progress)
+      change(id, { queue: rest() }, all)
+      after = entry.uuid
+      if (all === own) for (const receive of [...receivers]) receive(id, entry)
+    } catch (problem) {
+      const { text, files } = first
+      return change(id, isEmpty(draftOf(id, all))
+        ? { text, files, problem, returned: first, queue: rest() }
+        : { problem, queue: [{ ...first, state: 'unsent' }, ...rest()] }, all)
     }
   }
-  sending.delete(id)
-  tell()
 }
 
-/* The message that is being sent. A component that needs only this is not drawn again for each typed character. */
-export const usePending = (id: number) => useSyncExternalStore(listen, () => sending.get(id) ?? null)
-
-export function useDraft (id: number) {
-  return {
-    text: useSyncExternalStore(listen, () => texts.get(id) ?? ''),
-    files: useSyncExternalStore(listen, () => filesOf(id)),
-    pending: usePending(id),
-    problem: useSyncExternalStore(listen, () => problems.get(id) ?? null)
-  }
+/* Puts the message in the box, if there is one, into the queue, and sends the queue unless it is being sent. */
+export function send (id: number, username: string, after: string | undefined) {
+  const draft = draftOf(id)
+  const { text, files, queue, problem, returned } = draft
+  const same = returned?.text === text && returned.files.length === files.length &&
+    files.every((file, i) => file === returned.files[i])
+  const message: Sending = { key: same ? returned.key : makeKey(), text, files, state: 'waiting', part: 0 }
+  const next = isEmpty(draft) ? [] : [message]
+  const idle = queue.length === 0 || problem !== null
+  change(id, { ...NEW, queue: returned ? [...next, ...queue] : [...queue, ...next] })
+  if (idle) void run(id, username, after)
 }
+
+/* The queue. A component that needs only this is not drawn again for each typed character. */
+export const useQueue = (id: number) => useSyncExternalStore(listen, () => draftOf(id).queue)
+
+export const useDraft = (id: number) => useSyncExternalStore(listen, () => draftOf(id))

@@ -111,8 +111,8 @@ function goOn (event: KeyboardEvent<HTMLElement>) {
   next.focus()
 }
 
-/* The message that is being sent. */
-const Pending = ({ text, files, part }: Sending) => {
+/* A message that is being sent or waits. */
+const Pending = ({ text, files, state, part }: Sending) => {
   const mention = mentionOf(useMe())
 
   return (
@@ -120,9 +120,9 @@ const Pending = ({ text, files, part }: Sending) => {
       <span className='author'>{t('chat.you')}</span>
       {text !== '' && <p dir='auto'>{formatted(text, mention)}</p>}
       {files.length > 0 && <p>{files.map(({ name }) => asFileName(name)).join(', ')}</p>}
-      <span className='delivery'>
-        {t('chat.sending')}
-        {files.length > 0 && <span aria-hidden='true'> {Math.round(part * 100)} %</span>}
+      <span className={`delivery ${state}`}>
+        {t(`outgoing.${state}`)}
+        {state === 'sending' && files.length > 0 && <span aria-hidden='true'> {Math.round(part * 100)} %</span>}
       </span>
     </div>
   )
@@ -137,7 +137,7 @@ interface Props {
   authorOf: (email: string) => string
   unreadFrom: number
   firstNew: string | null
-  pending: Sending | null
+  pending: Sending[]
   fresh: number
   ended: (end: boolean) => void
   earlier: () => unknown
@@ -148,13 +148,13 @@ interface Props {
  * `first`: the place of the first message in the chain; `earlier` reads the messages before it. `place`: the place of
  * the message that is shown first; null: the last one. `unreadFrom`: the number of messages before the first one that
  * the other participant has not read; Infinity: unknown. `firstNew`: the first message that the user had not read when
- * the conversation was opened. `pending`: a message that is being sent. `fresh`: how many of the last messages have not
+ * the conversation was opened. `pending`: the messages not sent yet. `fresh`: how many of the last messages have not
  * been seen. `ended` is called with whether the list is scrolled to its end. `unread` marks messages as unread;
  * undefined: the user does not take part.
  */
 export const Messages = memo(function Messages (props: Props) {
   const { entries, path, first, place, own, authorOf, unreadFrom, firstNew, pending, fresh, ended, earlier, unread } = props
-  const sends = pending !== null
+  const written = pending.at(-1)?.key
   const list = useRef<HTMLDivElement>(null)
   const stays = useRef(place === null) // at the end, when the window of the messages changes its height
   const [reached, reach] = useState(place === null)
@@ -163,13 +163,13 @@ export const Messages = memo(function Messages (props: Props) {
   const unknown = first > 1 && entries.length > 0 ? 1 : 0 // the first message is shown once its predecessor is known
   const wanted = place === null ? -1 : place - first - unknown
   const rows = useVirtualizer({
-    count: entries.length - unknown + (pending === null ? 0 : 1),
+    count: entries.length - unknown + pending.length,
     getScrollElement: () => list.current,
     estimateSize: () => HEIGHT,
     initialOffset: () => // approximately the final offset, so that the messages at the beginning are not drawn first
       Math.max(0, wanted < 0 ? entries.length * HEIGHT - innerHeight : wanted * HEIGHT),
     measureElement: (item) => item.getBoundingClientRect().height, // also the part of a pixel
-    getItemKey: (i) => entries[i + unknown]?.uuid ?? 'pending',
+    getItemKey: (i) => entries[i + unknown]?.uuid ?? pending[i + unknown - entries.length]?.key ?? i,
     overscan: around,
     scrollEndThreshold: NEAR_END,
     anchorTo: 'end', // the text stays where it is while earlier messages are added
@@ -198,7 +198,7 @@ export const Messages = memo(function Messages (props: Props) {
       rows.scrollToIndex(wanted, { align: 'center' })
     }
   }, [rows, height, reached, wanted])
-  useEffect(() => { if (sends) rows.scrollToEnd() }, [rows, sends])
+  useEffect(() => { if (written) rows.scrollToEnd() }, [rows, written])
   useEffect(() => {
     stays.current = atEnd
     ended(atEnd)
@@ -222,6 +222,7 @@ export const Messages = memo(function Messages (props: Props) {
         {items.map(({ index, key }) => {
           const at = index + unknown
           const entry = entries[at]
+          const unsent = pending[at - entries.length]
           return (
             <li key={key} data-index={index} ref={rows.measureElement}>
               {entry ? (
@@ -238,7 +239,7 @@ export const Messages = memo(function Messages (props: Props) {
                   stop={entry === reachable?.entry}
                 />
               ) : (
-                pending && <Pending {...pending} />
+                unsent && <Pending {...unsent} />
               )}
             </li>
           )

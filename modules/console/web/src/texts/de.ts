@@ -51,7 +51,7 @@ export const de: Record<Key, string> = {
   'chat.words': 'In Nachrichten suchen', 'chat.notFound': 'Keine Nachricht enthält Wörter, die mit den eingegebenen Wörtern beginnen.',
   'chat.notYetFound': 'In den neuesten Nachrichten wurde nichts gefunden.',
   'chat.with': 'Mit (E-Mail)', 'chat.device': 'Anlage oder Standort (freiwillig)', 'chat.first': 'Erste Nachricht', 'chat.write': 'Nachricht schreiben',
-  'chat.send': 'Senden', 'chat.sending': 'Wird gesendet …', 'chat.notSent': 'Nicht gesendet: {problem} Ihre Nachricht ist noch da.',
+  'chat.send': 'Senden', 'outgoing.sending': 'Wird gesendet …', 'outgoing.waiting': 'Wartet …', 'outgoing.unsent': 'Nicht gesendet', 'chat.notSent': 'Nicht gesendet: {problem} Ihre Nachricht ist noch da.', 'chat.sentBefore': 'Sie wird vor {n} {n|wartenden Nachricht|wartenden Nachrichten} gesendet.', 'chat.sentAgain': '„Senden“ versucht es erneut; die Nachricht im Feld wird zuletzt gesendet.',
   'chat.messages': 'Nachrichten', 'chat.sent': 'Gesendet', 'chat.read': 'Gelesen',
   'chat.earlier': 'Frühere Nachrichten zeigen', 'chat.live': 'Live', 'chat.notLive': 'Verbindung wird erneuert …', 'chat.unread': 'ungelesen', 'chat.back': 'Alle Unterhaltungen',
   'chat.attach': 'Dateien anhängen', 'chat.detach': '{name} entfernen', 'chat.files': 'Dateien der Nachricht', 'chat.file': 'Datei', 'chat.filesMost': 'Eine Nachricht kann bis zu 10 Dateien haben.', 'chat.fileLarge': '{name} ist größer als 10 MiB.', 'chat.noFolder': 'Ordner können nicht angehängt werden.',

@@ -53,7 +53,7 @@ export const en = {
   'chat.words': 'Search in messages', 'chat.notFound': 'No message contains words that begin with the words you entered.',
   'chat.notYetFound': 'Nothing found in the latest messages.',
   'chat.with': 'With (e-mail)', 'chat.device': 'Device or site (optional)', 'chat.first': 'First message', 'chat.write': 'Write a message',
-  'chat.send': 'Send', 'chat.sending': 'Sending…', 'chat.notSent': 'Not sent: {problem} Your message is still there.',
+  'chat.send': 'Send', 'outgoing.sending': 'Sending…', 'outgoing.waiting': 'Waiting…', 'outgoing.unsent': 'Not sent', 'chat.notSent': 'Not sent: {problem} Your message is still there.', 'chat.sentBefore': 'It is sent before the {n} waiting {n|message|messages}.', 'chat.sentAgain': 'Send tries again; the message in the box is sent last.',
   'chat.messages': 'Messages', 'chat.sent': 'Sent', 'chat.read': 'Read',
   'chat.earlier': 'Show earlier messages', 'chat.live': 'Live', 'chat.notLive': 'Reconnecting…', 'chat.unread': 'unread', 'chat.back': 'All conversations',
   'chat.attach': 'Attach files', 'chat.detach': 'Remove {name}', 'chat.files': 'Files of the message', 'chat.file': 'File', 'chat.filesMost': 'A message can have up to 10 files.', 'chat.fileLarge': '{name} is larger than 10 MiB.', 'chat.noFolder': 'Folders cannot be attached.',
