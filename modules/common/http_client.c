@@ -274,10 +274,17 @@ static void http_judge(struct http_request *request, CURLcode code)
     }
 }
 
+static curl_socket_t http_socket(const struct http_request *request)
+{
+    curl_socket_t fd;
+
+    return curl_easy_getinfo(request->easy, CURLINFO_ACTIVESOCKET, &fd) ? CURL_SOCKET_BAD : fd;
+}
+
 /* Ends a request. The request may not exist any more after done(). */
 static void http_finish(struct http_client *client, struct http_request *request, CURLcode code)
 {
-    curl_socket_t fd = CURL_SOCKET_BAD;
+    curl_socket_t fd;
     struct tcp_info info;
     socklen_t size = sizeof(info);
 
@@ -288,7 +295,7 @@ static void http_finish(struct http_client *client, struct http_request *request
      * Otherwise other requests that share the connection would have to time out, too.
      */
     if (code == CURLE_OPERATION_TIMEDOUT && request->sendings &&
-        !curl_easy_getinfo(request->easy, CURLINFO_ACTIVESOCKET, &fd) && fd != CURL_SOCKET_BAD &&
+        (fd = http_socket(request)) != CURL_SOCKET_BAD &&
         !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) &&
         (int64_t)info.tcpi_last_data_recv + TICK_MS >= request->timeout_ms)
         shutdown(fd, SHUT_RDWR);
@@ -346,8 +353,16 @@ static int http_open_multi(struct http_client *client)
     return -1;
 }
 
+/* Disconnects first: over HTTP/2, libcurl would send what it has buffered when a request ends. */
 static void http_close_multi(struct http_client *client, CURLcode code)
 {
+    static const struct sockaddr none = {.sa_family = AF_UNSPEC};
+    struct http_request *request;
+    curl_socket_t fd;
+
+    LIST_FOREACH (request, &client->flying, link)
+        if ((fd = http_socket(request)) != CURL_SOCKET_BAD)
+            (void)connect(fd, &none, sizeof(none));
     while (!LIST_EMPTY(&client->flying))
         http_finish(client, LIST_FIRST(&client->flying), code);
     curl_multi_cleanup(client->multi);
