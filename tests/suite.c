@@ -30,6 +30,8 @@ static struct {
     FILE *failed;
 } running;
 
+void (*suite_tidy)(void);
+
 void suite_register_test(const TTest *test, int count)
 {
     if (test_count == TESTS_MAX)
@@ -151,6 +153,9 @@ static Suite *suite_make(const struct suite *suite)
 
     if (suite->timeout_s)
         tcase_set_timeout(cases, suite->timeout_s);
+    /* check calls the functions that were added first last */
+    tcase_add_unchecked_fixture(cases, NULL, suite_tidy);
+    tcase_add_checked_fixture(cases, NULL, suite_tidy);
     tcase_add_unchecked_fixture(cases, suite->before_all, suite->after_all);
     tcase_add_checked_fixture(cases, suite->before_each, suite->after_each);
     for (size_t i = 0; i < test_count; i++) {

@@ -54,6 +54,10 @@ struct suite {
     void (*before_each)(void), (*after_each)(void);
 };
 
+/* Called after the functions above, both after each test and after all tests, in the process that
+ * ran them. NULL: nothing is called. */
+extern void (*suite_tidy)(void);
+
 void suite_register_test(const TTest *test, int count);
 void suite_register(const struct suite *suite);
 

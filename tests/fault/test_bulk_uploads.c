@@ -104,7 +104,6 @@ TEST(a_full_disk_refuses_an_upload_and_keeps_no_file)
     fprintf(stderr, "fault_bulk_full: each of %d calls failed once\n", failures);
     ck_assert_int_ge(failures, 1);
     ck_assert_int_lt(failures, CALLS_MAX);
-    host_stop(host);
 }
 
 TEST(a_full_file_system_refuses_uploads_until_space_is_freed)
@@ -124,7 +123,6 @@ TEST(a_full_file_system_refuses_uploads_until_space_is_freed)
 
     bulk_store(m, id);
     expect_stored(id, "small", FILE_ROWS);
-    host_stop(host);
 }
 
 /* ---- the database's disk ---- */

@@ -92,7 +92,6 @@ TEST(a_failed_fsync_refuses_the_upload_and_keeps_no_file)
     struct desk desk = desk_make("fault_flush", NULL);
 
     ck_assert_int_ge(fail_in_turn(&desk, "flush", &desk.rack.numbers->syncs), 6);
-    host_stop(desk.host);
 }
 
 TEST(a_full_disk_refuses_the_upload_and_keeps_no_file)
@@ -100,7 +99,6 @@ TEST(a_full_disk_refuses_the_upload_and_keeps_no_file)
     struct desk desk = desk_make("fault_full", NULL);
 
     ck_assert_int_ge(fail_in_turn(&desk, "full", &desk.rack.numbers->writes), 3);
-    host_stop(desk.host);
 }
 
 /* The commands run while the host does not, because its job archives, too. */
@@ -132,7 +130,6 @@ TEST(a_failed_fsync_leaves_messages_in_the_database)
     PQfinish(db);
     ck_assert(host_run(host));
     ck_assert_uint_eq(talk_length(host, person, &talk), 2);
-    host_stop(host);
 }
 
 struct slow_post {
@@ -165,7 +162,6 @@ TEST(a_slow_disk_delays_no_other_request)
     atomic_store(&desk.rack.numbers->sync_ms, 0);
     ck_status(slow.answer, 201);
     ck_assert_int_gt(asked, 10); /* while a single flush takes as long as many requests */
-    host_stop(desk.host);
 }
 
 /* Sends most of another account's large body, which takes up most of the memory for bodies. */
@@ -213,7 +209,6 @@ TEST(an_upload_to_a_slow_disk_works_with_one_buffer)
     struct wire_answer *answer = wire_read(held, 5000);
 
     ck_assert(answer && answer->status == 400);
-    host_stop(desk.host);
 }
 
 /*
@@ -256,7 +251,6 @@ TEST(an_upload_that_stalls_beyond_body_timeout_is_answered)
     free(body.bytes);
     ck_assert(store_settles(desk.store));
     ck_assert_int_le(store_files(desk.store), 0);
-    host_stop(desk.host);
 }
 
 FAULT_SUITE(documents)

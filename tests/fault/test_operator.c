@@ -69,7 +69,6 @@ TEST(a_new_worker_listens_on_the_address_of_the_current_file)
         ck_assert(!reachable(i % 2 ? second : first));
         listen_at(&spec, host, i % 2 ? second : first);
     }
-    host_stop(host);
 }
 
 /* ---- a file that is refused when a worker crashes ---- */
@@ -86,7 +85,6 @@ TEST(a_new_worker_can_listen_on_a_wider_address_of_the_same_port)
     worker_kill(host);
     status_soon(host, "/api/health", NULL, 200);
     ck_assert_uint_gt(host_logged(host, "address=0.0.0.0:"), 0);
-    host_stop(host);
 }
 
 /* Another program uses the new address, until it stops. */
@@ -104,7 +102,6 @@ TEST(a_worker_retries_an_address_in_use)
     ck_assert(!reachable(first));
     host_stop(occupant);
     status_soon(host, "/api/health", NULL, 200);
-    host_stop(host);
 }
 
 /* The file is edited, a reload refuses it, and then the worker dies: connections wait until the
@@ -127,7 +124,6 @@ TEST(a_worker_killed_with_a_broken_file_restarts_when_it_is_fixed)
         status_soon(host, "/api/health", NULL, 200);
         gaps_end(gaps, "edited"); /* no connection was refused */
     }
-    host_stop(host);
 }
 
 /* The same with the file of a module: everything that does not need the module continues. */
@@ -158,7 +154,6 @@ TEST(a_worker_killed_with_a_broken_module_restarts_without_it)
     ck_assert_int_eq(process_run(&copying), 0);
     host_says(host, 0, "reload");
     ck_status(http(host, "POST", "/crash", NULL, NULL), 201);
-    host_stop(host);
 }
 
 /* ---- reports ---- */
@@ -202,7 +197,6 @@ TEST(the_newest_100_crash_reports_are_kept)
     ck_assert_int_eq(reports_in(bench.state), KEPT_REPORTS + 1);
     ck_assert_ptr_nonnull(strstr(crash_report(crash_line(bench.host, 0)), "module: crash"));
     ck_assert_int_eq(access(other, F_OK), 0);
-    host_stop(bench.host);
 }
 
 /* The log line is written even without a directory. */
@@ -264,7 +258,6 @@ TEST(crash_reports_go_to_the_directory_of_the_live_settings)
     host_says(host, 0, "reload");
     crash_once(&bench);
     ck_assert_int_eq(reports_in(other), 1);
-    host_stop(host);
 }
 
 /* The supervisor logs in the same format as the worker, also after a reload. */
@@ -279,7 +272,6 @@ TEST(a_reload_changes_the_log_format_of_the_supervisor)
     worker_kill(host);
     host_logs(host, 0, "\"msg\":\"the worker exited and is restarted\"");
     status_soon(host, "/api/health", NULL, 200);
-    host_stop(host);
 }
 
 /* ---- kill -9 and signals ---- */
@@ -307,7 +299,6 @@ TEST(a_supervisor_is_small_and_its_worker_ends_with_it)
     ck_assert_int_eq(host->port, port);
     ck_assert_int_ne(worker_of(host, 0), worker);
     status_soon(host, "/api/health", NULL, 200);
-    host_stop(host);
 }
 
 /* The module's `open` hangs in the reload when the worker is killed. */
@@ -332,7 +323,6 @@ TEST(a_worker_killed_during_a_reload_restarts_with_the_new_file)
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status %d", status);
     status_soon(host, "/api/health", NULL, 200);
     host_says(host, 0, "reload");
-    host_stop(host);
 }
 
 /* The worker crashes at once each time; between two workers no process can receive the signal. */
@@ -367,7 +357,6 @@ TEST(many_parallel_reloads_do_not_stop_the_host)
 
     ck_assert_msg(status == 0 || strstr(said, "generations exist"), "%s", said);
     ck_assert_int_eq(worker_of(host, 0), worker);
-    host_stop(host);
 }
 
 /* ---- the control socket ---- */
@@ -397,7 +386,6 @@ TEST(silent_clients_do_not_block_the_control_socket)
     host_says(host, 0, "status");
     for (int i = 0; i < SILENT; i++)
         close(fds[i]);
-    host_stop(host);
 }
 
 FAULT_SUITE(operator)

@@ -59,7 +59,6 @@ TEST(modules_that_need_auth_are_disabled_and_enabled_with_it)
     ck_assert(!is_out(host));
     ck_status(http(host, "POST", "/api/auth/login", NULL, json_loads(WRONG, 0, NULL)), 401);
     ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
-    host_stop(host);
 }
 
 /* At a start without a crash before it, the missing document store would be an error. */
@@ -80,7 +79,6 @@ TEST(chat_does_without_the_disabled_module_of_its_archive)
     worker_kill(host);
     WAIT_UNTIL(is_out(host), LEFT_OUT_MS);
     ck_status(http(host, "GET", A_READ, NULL, NULL), 401);
-    host_stop(host);
 }
 
 /* The worker has ended with a report about this phase. A constructor runs before the module has

@@ -159,7 +159,6 @@ TEST(clients_that_do_not_read_take_a_limited_amount_of_memory)
         ck_assert_msg(grown < MOST_KIB, "%s: the host grew by %jd KiB", path ? path : "all",
                       (intmax_t)grown);
     }
-    host_stop(host);
 }
 
 FAULT_SUITE(readers)

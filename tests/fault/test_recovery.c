@@ -123,7 +123,6 @@ TEST_EACH(a_blocked_event_loop_is_reported_and_ends_the_worker,
     status_soon(host, "/api/health", NULL, 200);
     host_logs(host, 0, "host.stall_timeout");
     ck_assert_ptr_nonnull(strstr(crash_report(crash_line(host, 0)), "reason: event loop blocked"));
-    host_stop(host);
 }
 
 /* Uses a new connection, which only a running loop accepts. */
@@ -161,7 +160,6 @@ TEST(a_blocked_event_loop_is_reported_by_the_other_loop)
     worker_of(bench.host, worker);
     status_soon(bench.host, "/api/health", NULL, 200);
     status_soon(bench.host, "/api/health/ready", NULL, 200);
-    host_stop(bench.host);
 }
 
 static const char *const *both_environments(const char *order, const struct rack *rack)
@@ -195,8 +193,6 @@ TEST(a_hung_crash_report_does_not_keep_the_worker_alive)
     WAIT_UNTIL(kill(worker, 0) != 0, 2 * BACK_MS);
     atomic_store(&rack.numbers->stuck, 0);
     status_soon(host, "/api/health", NULL, 200);
-    wire_close(wire, false);
-    host_stop(host);
 }
 
 TEST(a_host_with_a_blocked_event_loop_reloads_and_stops)
@@ -250,7 +246,6 @@ TEST(a_module_that_crashes_at_each_start_is_disabled_until_a_reload)
     host_says(host, 0, "reload");
     ck_assert_ptr_null(strstr(host_says(host, 0, "status"), "DISABLED"));
     ck_assert_int_ne(http(host, "POST", "/crash", NULL, NULL)->status, 404);
-    host_stop(host);
 }
 
 FAULT_SUITE(recovery)

@@ -119,7 +119,6 @@ TEST(a_log_on_a_full_disk_blocks_no_request)
     while (now_ms() < end)
         ck_status(http(host, "GET", "/api/auth/me", NULL, NULL), 401);
     watch_end(watch, "fault_devfull");
-    host_stop(host);
 }
 
 /* ---- descriptors ---- */

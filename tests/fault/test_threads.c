@@ -24,7 +24,6 @@ TEST(a_failed_thread_creation_ends_the_start_or_is_tolerated)
     ck_assert_int_gt(atomic_load(&rack.numbers->failed), 4);
     ck_assert(host_run(host));
     status_soon(host, "/api/auth/me", NULL, 401);
-    host_stop(host);
 }
 
 /* The pool that hashes passwords runs at a lower priority if the system permits it. */
@@ -41,7 +40,6 @@ TEST(a_thread_that_cannot_lower_its_priority_warns_and_works)
     ck_status(http(host, "POST", "/api/auth/login", NULL,
                    json_pack("{ss ss}", "username", ADMIN_EMAIL, "password", ADMIN_PASSWORD)),
               200);
-    host_stop(host);
 }
 
 /* Loops and pools of the live generation continue; a new generation gets none. */

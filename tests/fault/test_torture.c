@@ -89,7 +89,6 @@ TEST(a_failed_allocation_while_redis_connects_ends_nothing)
     }
     proxy_set(proxy, PROXY_PASS, 0);
     status_soon(host, "/api/health/status", NULL, 200);
-    host_stop(host);
 }
 
 TEST(a_failed_allocation_at_startup_is_reported_or_tolerated)
@@ -141,7 +140,6 @@ TEST(a_request_whose_first_arena_block_is_full_does_not_end_the_host)
             refused += ask_tortured(host, &rack, n, request) == 503;
     }
     ck_assert_int_gt(refused, 0);
-    host_stop(host);
 }
 
 #define BAD_LOGIN                                                                                  \
@@ -163,7 +161,6 @@ TEST(a_request_without_memory_does_not_affect_the_next)
         ck_wire_error(wire_ask(host, "GET /api/nope HTTP/1.1\r\nHost: x\r\n\r\n"), 404);
     }
     ck_assert_int_gt(refused, 0);
-    host_stop(host);
 }
 
 /* Returns a token signed by a key that `other` has not loaded yet. */
@@ -208,8 +205,6 @@ TEST(signing_keys_without_memory_refuse_no_token)
 
     load_keys_tortured(one, other, &rack, "/fd/"); /* modules: private copies */
     load_keys_tortured(one, other, &rack, "/libcrypto.so");
-    host_stop(one);
-    host_stop(other);
 }
 
 /* ---- a control group ---- */

@@ -21,7 +21,7 @@ void deliver_open(const char *name, const char *more);
     {                                                                                              \
         deliver_open(#name, more);                                                                 \
     }                                                                                              \
-    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up, .after_all = hosts_stop, \
+    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up,                          \
           .before_each = stage_connect, .after_each = deliver_close)
 void deliver_close(void);
 

@@ -181,8 +181,8 @@ bool host_run(struct host *host);
  */
 void host_stop(struct host *host);
 
-/* Stops all running hosts that this process started, the newest first. Call it after a test
- * (.after_each), or after a suite whose set-up started them (.after_all). */
+/* Stops all running hosts that this process started, the newest first. It is called after each
+ * test, and after each suite, whose set-up may have started hosts. */
 void hosts_stop(void);
 
 /* kill -9 */

@@ -25,7 +25,7 @@ void live_start(struct live *live, const char *name);
     {                                                                                              \
         live_start(&live, #name);                                                                  \
     }                                                                                              \
-    SUITE(name, .before_all = name##_set_up, .after_all = hosts_stop, .timeout_s = 120)
+    SUITE(name, .before_all = name##_set_up, .timeout_s = 120)
 
 struct host *live_host(const char *name, const char *database);
 

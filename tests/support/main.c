@@ -102,6 +102,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "integration: there is no suite %s\n", unknown);
         return 2;
     }
+    suite_tidy = hosts_stop;
     signal(SIGPIPE, SIG_IGN);
     raise_descriptors();
     client_open_library();

@@ -13,7 +13,7 @@ extern PGconn *pair_db; /* a connection of each test to the database */
     {                                                                                              \
         pair_open(#name);                                                                          \
     }                                                                                              \
-    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up, .after_all = hosts_stop, \
+    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up,                          \
           .before_each = pair_connect, .after_each = pair_disconnect)
 void pair_open(const char *name);
 void pair_connect(void);

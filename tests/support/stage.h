@@ -17,8 +17,8 @@ void stage_open(const struct host_spec *spec);
 /* Makes the suite of a file whose tests run between `set_up`, which calls stage_open(), and the
  * stop of the host. */
 #define STAGE_SUITE(name, set_up, seconds_each, ...)                                               \
-    SUITE(name, .timeout_s = (seconds_each), .before_all = (set_up), .after_all = hosts_stop,      \
-          .before_each = stage_connect, .after_each = stage_disconnect, __VA_ARGS__)
+    SUITE(name, .timeout_s = (seconds_each), .before_all = (set_up), .before_each = stage_connect, \
+          .after_each = stage_disconnect, __VA_ARGS__)
 
 /* Makes a suite like STAGE_SUITE(); open(name) starts its host, with a database of that name. */
 #define OPENED_SUITE(name, open, seconds_each)                                                     \

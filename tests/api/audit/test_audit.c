@@ -480,5 +480,5 @@ TEST(an_export_has_the_same_records_and_no_formulas)
     ck_assert_ptr_nonnull(strstr(file->body, ",401,"));
 }
 
-SUITE(audit, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop,
-      .before_each = stage_connect, .after_each = stage_disconnect)
+SUITE(audit, .timeout_s = 60, .before_all = set_up, .before_each = stage_connect,
+      .after_each = stage_disconnect)

@@ -196,8 +196,6 @@ TEST(register_silent_does_not_reveal_existing_accounts)
     ck_assert_str_eq(first->body, again->body);
     sql_is(own, 1, "SELECT count(*) FROM auth_account WHERE email = 'quiet@example.com'");
     ask_on(silent, NULL, 400, NULL, "POST %s {}", path);
-    PQfinish(own);
-    host_stop(silent);
 }
 
 static bool are_swept(PGconn *own)
@@ -222,14 +220,11 @@ TEST(accounts_never_approved_are_deleted_by_the_sweep)
     struct person *fresh = person_register(first, "swept.fresh", NULL);
 
     host_stop(first);
-    struct host *second =
-        host_start(&(struct host_spec){.name = "admin-swept-2", .database = database});
+    host_start(&(struct host_spec){.name = "admin-swept-2", .database = database});
 
     WAIT_UNTIL(are_swept(own), 20000);
     sql_is(own, 0, "SELECT count(*) FROM auth_organisation WHERE id = %jd", old->organization);
     sql_is(own, 2, "SELECT count(*) FROM auth_account WHERE id IN (%jd, %jd)", back->id, fresh->id);
-    PQfinish(own);
-    host_stop(second);
 }
 
 TEST(an_account_approved_during_the_sweep_is_kept)
@@ -248,8 +243,7 @@ TEST(an_account_approved_during_the_sweep_is_kept)
     sql_run(approving, text("UPDATE auth_account SET status = 'Active', approved = now()"
                             " WHERE id = %jd",
                             kept_one->id));
-    struct host *second =
-        host_start(&(struct host_spec){.name = "admin-race-2", .database = database});
+    host_start(&(struct host_spec){.name = "admin-race-2", .database = database});
 
     /* the job has passed the account that is being approved, or waits for the row */
     WAIT_UNTIL(are_swept(own) || sql_number(own, "SELECT count(*) FROM pg_locks WHERE NOT granted"),
@@ -257,9 +251,6 @@ TEST(an_account_approved_during_the_sweep_is_kept)
     sql_run(approving, "COMMIT");
     WAIT_UNTIL(are_swept(own), 20000);
     sql_is(own, 1, "SELECT count(*) FROM auth_account WHERE id = %jd", kept_one->id);
-    PQfinish(approving);
-    PQfinish(own);
-    host_stop(second);
 }
 
 /* ---- approval ---- */
@@ -446,5 +437,5 @@ TEST(an_api_user_that_loses_its_role_loses_its_organizations)
     expect_acting(user, user->organization, true);
 }
 
-SUITE(admin, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop,
-      .before_each = stage_connect, .after_each = stage_disconnect)
+SUITE(admin, .timeout_s = 60, .before_all = set_up, .before_each = stage_connect,
+      .after_each = stage_disconnect)

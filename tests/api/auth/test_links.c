@@ -272,7 +272,6 @@ TEST(requests_are_throttled_by_address)
     struct host *strict = host_start(&spec);
 
     exchange_rows(strict, rows);
-    host_stop(strict);
 }
 
 TEST(a_service_without_mails_says_so)
@@ -290,7 +289,6 @@ TEST(a_service_without_mails_says_so)
     exchange_rows(mute, rows);
     host_logs(mute, 0, "have no effect, because the module mail is not loaded");
     person_make(mute, admin, "unconfirmed", NULL); /* approved although unconfirmed */
-    host_stop(mute);
 }
 
 /* ---- confirming an e-mail ---- */
@@ -470,7 +468,6 @@ TEST(confirmations_and_invitations_are_off_by_default)
     ck_assert_uint_eq(mailbox_count(mailbox, person->email), 1); /* about the approval */
     request("/api/user/password/reset", person->email);
     mail_token(mailbox_wait(mailbox, person->email, 2));
-    host_stop(plain);
 }
 
 TEST(the_address_of_links_must_have_the_token)

@@ -416,5 +416,4 @@ TEST(hashing_threads_have_a_higher_nice_value)
     ck_assert_int_eq(threads_of(nice->pid, NULL, host_nice() - NICER), 0);
 }
 
-SUITE(login, .timeout_s = 120, .before_all = set_up, .after_all = hosts_stop,
-      .after_each = hosts_stop)
+SUITE(login, .timeout_s = 120, .before_all = set_up)

@@ -229,7 +229,6 @@ TEST(a_login_in_progress_during_a_password_change_gets_no_session)
     sql_run(pair_db, "COMMIT");
     pthread_join(entrant.thread, NULL);
     ck_error(entrant.answer, 401, "Unauthorized");
-    PQfinish(watch);
 }
 
 static void *enter_often(void *arg)
@@ -323,7 +322,6 @@ TEST(a_host_started_later_refuses_revoked_tokens)
 
     ask_on(late, bearer(gone), 401, REVOKED, "GET /api/auth/me");
     ask_on(late, bearer(good), 200, NULL, "GET /api/auth/me");
-    host_stop(late);
 }
 
 PAIR_SUITE(sessions, 60)

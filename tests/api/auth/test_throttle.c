@@ -367,4 +367,4 @@ TEST(wrong_passwords_count_at_login_get_access_and_password_change)
     ck_status(person_me(host, &own), 200);
 }
 
-SUITE(throttle, .timeout_s = 60, .before_all = set_up, .after_each = hosts_stop)
+SUITE(throttle, .timeout_s = 60, .before_all = set_up)

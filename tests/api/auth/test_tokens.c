@@ -226,4 +226,4 @@ TEST(a_token_in_the_query_or_a_cookie_is_401_and_not_logged)
     ck_assert_ptr_null(strstr(log, signature));
 }
 
-SUITE(tokens, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop)
+SUITE(tokens, .timeout_s = 60, .before_all = set_up)

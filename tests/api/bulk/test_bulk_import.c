@@ -434,7 +434,6 @@ TEST(the_command_stores_the_rows_itself_without_a_host)
                          "--organization", id, "--type", "Reads", NULL});
     ck_ends(said, 0);
     sql_is(its, 1, "SELECT count(*) FROM reading");
-    PQfinish(its);
 }
 
 OPENED_SUITE(bulk_import, bulk_open, 120)

@@ -122,7 +122,6 @@ TEST(readings_submitted_during_a_long_backfill_wait_for_few_chunks)
     certificates_await(db);
     expect_log();
     ck_assert_int_eq(entries(), ABOVE + 1);
-    host_stop(host);
 }
 
 TEST(a_killed_backfill_leaves_the_same_log_as_an_uninterrupted_one)
@@ -154,7 +153,6 @@ TEST(a_killed_backfill_leaves_the_same_log_as_an_uninterrupted_one)
     certificates_run();
     certificates_await(db);
     expect_log();
-    host_stop(host);
 }
 
 /* A reading that arrives late, before the position that a chunk has reached, is issued too. */
@@ -170,7 +168,6 @@ TEST(a_reading_stored_before_the_position_of_a_chunk_is_issued)
     certificates_run();
     certificates_await(db);
     expect_log();
-    host_stop(host);
 }
 
 /* Adds one reading of a day for each device; earlier versions issued fewer devices in a run of the
@@ -201,7 +198,6 @@ TEST(the_job_issues_history_until_nothing_is_left)
     certificates_await(db);
     expect_log();
     ck_assert_int_eq(entries(), DEVICES);
-    host_stop(host);
 }
 
 /* Adds hourly readings to a device of the crowd, before its daily one. */
@@ -254,7 +250,6 @@ TEST(a_backfill_delays_stops_and_device_changes_by_one_turn_at_most)
     ck_assert(host_run(host));
     certificates_await(db);
     expect_log();
-    host_stop(host);
 }
 
 /* Does the same as POST of a group, by hand, so that the job runs before the commit. */
@@ -288,7 +283,6 @@ TEST(readings_of_a_device_that_joins_a_group_during_the_job_are_issued)
     ck_assert_int_eq(status, 0);
     certificates_run();
     sql_is(db, 2000, "SELECT coalesce(sum(issued_wh), 0) FROM certificate");
-    PQfinish(watch);
 }
 
 /* Each event uses some 4 KiB for its payload and its hooks until its chunk is committed. */

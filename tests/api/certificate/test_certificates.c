@@ -172,7 +172,6 @@ TEST(an_external_issuer_changes_entries_until_their_final_status)
     ck_assert_str_eq(keys_of(moved->json), ENTRY_KEYS);
     ask(admin, 409, NULL, "PATCH " LOG "/1 {'status':'Failed'}");
     ask(admin, 404, NULL, "%s", failed);
-    host_stop(external);
 }
 
 /* ---- failures ---- */

@@ -424,9 +424,6 @@ TEST(streams_neither_repeat_restored_messages_nor_skip_archived_ones)
     live_expect(sse, "new");
     live_expect(behind, "new");
     live_expect(current, "new");
-    sse_close(sse);
-    sse_close(behind);
-    sse_close(current);
 }
 
 OPENED_SUITE(archive, open_archive, 120);

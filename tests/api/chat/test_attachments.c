@@ -124,7 +124,6 @@ TEST(a_message_has_its_files_in_the_chain_and_in_the_stream)
                      "attachment; filename=\"p__sswd.txt\"; filename*=UTF-8''p%C3%A4sswd.txt");
     ck_assert_str_eq(answer_header(got, "X-Content-Type-Options"), "nosniff");
     ck_assert_str_eq(answer_header(got, "Content-Security-Policy"), "default-src 'none'; sandbox");
-    sse_close(sse);
 }
 
 TEST(a_message_without_files_is_as_before)
@@ -149,7 +148,6 @@ TEST(a_message_without_files_is_as_before)
     ck_assert_msg(strstr(catcher_wait(catcher, 2, SOON_MS)->body,
                          json_dumps(json_object_get(made->json, "attachments"), JSON_COMPACT)),
                   "%s", catcher_wait(catcher, 2, SOON_MS)->body);
-    sse_close(sse);
 }
 
 TEST(names_are_kept_and_no_file_is_shown_as_a_page)
@@ -382,7 +380,6 @@ TEST(without_the_module_device_it_is_409_before_the_body)
     ck_error(http(without, "POST", path_of(&talk), someone->token,
                   json_pack("{ss}", "username", someone->email)),
              409, "");
-    host_stop(without);
 }
 
 TEST(a_refused_transaction_leaves_no_file)
@@ -438,7 +435,6 @@ TEST(another_host_has_the_files)
         http(second, "GET", text("%s/%s", path_of(&talk), id), platform->token, NULL), 200);
 
     ck_assert_str_eq(got->body, "content of second");
-    host_stop(second);
 }
 
 static int swept(void)

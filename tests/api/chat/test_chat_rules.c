@@ -225,4 +225,4 @@ TEST(an_api_user_of_several_organizations_must_name_one)
     start_in(admin, 0, second, 201, NULL);
 }
 
-SUITE(chat_rules, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop)
+SUITE(chat_rules, .timeout_s = 60, .before_all = set_up)

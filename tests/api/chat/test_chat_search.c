@@ -337,5 +337,5 @@ TEST(hostile_searches_find_nothing_or_are_refused)
     ask(c, 200, "[]", "GET /api/chat/search?q=a&after=1-1-1-1-1");
 }
 
-SUITE(chat_search, .timeout_s = 120, .before_all = set_up, .after_all = hosts_stop,
-      .before_each = stage_connect, .after_each = stage_disconnect)
+SUITE(chat_search, .timeout_s = 120, .before_all = set_up, .before_each = stage_connect,
+      .after_each = stage_disconnect)

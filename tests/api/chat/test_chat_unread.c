@@ -214,9 +214,6 @@ TEST(only_one_of_two_hosts_adds_up_unread_totals_at_a_time)
     sql_run(holder, "COMMIT");
     expect_added_up("two@shop.example");
     sql_is(db, 100, "SELECT messages FROM chat_unread WHERE email = 'two@shop.example'");
-    PQfinish(holder);
-    host_stop(two.host[0]);
-    host_stop(two.host[1]);
 }
 
 STAGE_SUITE(chat_unread, set_up, 300)

@@ -63,10 +63,6 @@ TEST(a_stream_has_only_conversations_visible_to_its_caller)
     live_expect(own, "for the user");
     live_silence(own);
     live_silence(nothing);
-    sse_close(all);
-    sse_close(own);
-    sse_close(organization);
-    sse_close(nothing);
 }
 
 static struct answer *type(const struct host *on, const struct person *who, const struct talk *talk,
@@ -116,10 +112,6 @@ TEST(typing_reaches_the_streams_of_others_on_both_hosts)
     ck_status(type(live.other, live.admin, &talk, live.admin->email), 204);
     expect_typing(own, &talk, live.admin->email);
     ck_assert_uint_eq(talk_length(live.host, live.admin, &talk), 2);
-    sse_close(own);
-    sse_close(admin);
-    sse_close(organization);
-    sse_close(nothing);
 }
 
 /* An account types in one conversation (0), or in several (1). */
@@ -152,7 +144,6 @@ TEST_EACH(typing_of_an_account_is_limited, 2)
     for (struct sse_event *event = NULL; !event || strcmp(event->name, "typing") == 0; count++)
         ck_assert_ptr_nonnull(event = sse_next(sse, SOON_MS));
     ck_assert_int_le(count - 1, most);
-    sse_close(sse);
 }
 
 LIVE_SUITE(stream)

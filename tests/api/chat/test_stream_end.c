@@ -26,7 +26,6 @@ TEST(a_suspension_ends_the_account_streams_on_every_host)
     expect_end(here);
     ck_assert_int_eq(sse_open(live.other, suspended->token, there->last_id, 0)->status, 403);
     live_silence(untouched);
-    sse_close(untouched);
 }
 
 TEST(a_logout_ends_only_the_streams_of_its_session)
@@ -39,7 +38,6 @@ TEST(a_logout_ends_only_the_streams_of_its_session)
     ck_status(http(live.host, "POST", "/api/auth/logout", first, NULL), 200);
     expect_end(ends);
     live_silence(stays);
-    sse_close(stays);
 }
 
 TEST(a_changed_role_ends_a_stream_which_resumes_with_the_new_rights)
@@ -55,7 +53,6 @@ TEST(a_changed_role_ends_a_stream_which_resumes_with_the_new_rights)
     ck_assert_int_eq(after->status, 200);
     ck_status(talk_post(live.host, live.admin, &talk, ADMIN_EMAIL, "not for a User"), 201);
     live_silence(after);
-    sse_close(after);
 }
 
 static bool takes_a_stream(struct host *on)
@@ -122,7 +119,6 @@ TEST(streams_per_account_limits_parallel_requests_too)
     sse_close(live_listen(few, live.admin, NULL)); /* another account */
     for (int i = 0; i < AT_ONCE; i++)
         wire_close(wires[i], false);
-    host_stop(few);
 }
 
 TEST(many_streams_are_served_and_end_when_the_host_stops)
@@ -171,7 +167,6 @@ TEST(streams_ended_by_a_reload_resume_without_a_gap)
         live_silence(sse);
     }
     sse_close(sse);
-    host_stop(reloaded);
 }
 
 TEST(a_stream_survives_a_database_outage)

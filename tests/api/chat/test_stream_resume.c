@@ -90,7 +90,6 @@ TEST(a_stream_cut_under_load_loses_and_repeats_no_event)
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     live_silence(sse);
-    sse_close(sse);
 }
 
 TEST(a_client_that_was_away_for_long_is_served_from_the_database)
@@ -119,7 +118,6 @@ TEST(a_client_that_was_away_for_long_is_served_from_the_database)
         live_expect(sse, text("missed %d", i));
     live_silence(sse);
     sse_close(sse);
-    host_stop(first);
 }
 
 TEST(malformed_event_ids_are_refused_and_foreign_ones_restart_the_stream)
@@ -144,7 +142,6 @@ TEST(malformed_event_ids_are_refused_and_foreign_ones_restart_the_stream)
     live_post(&live, live.host, &talk, "anew@shop.example", "after the reset");
     ck_assert_ptr_nonnull(sse_next(sse, SOON_MS));
     live_expect(sse, "after the reset");
-    sse_close(sse);
 }
 
 TEST(a_slow_reader_is_disconnected_and_delays_no_other_stream)
@@ -162,7 +159,6 @@ TEST(a_slow_reader_is_disconnected_and_delays_no_other_stream)
     ck_assert(sse_ends(slow, SOON_MS));
     ck_assert(!slow->complete);
     live_silence(quick);
-    sse_close(quick);
 }
 
 /* Stores messages in a separate transaction that is not committed yet. */
@@ -221,8 +217,6 @@ TEST(a_stream_resumes_within_one_of_two_large_transactions)
         older_ones += !is_newer;
     }
     live_silence(sse);
-    sse_close(sse);
-    sse_close(other);
 }
 
 static void store_one(PGconn *db, const struct talk *talk, int seq, const char *entry)
@@ -260,9 +254,6 @@ TEST(messages_arrive_in_chain_order_despite_transaction_order)
     live_expect(sse, "third");
     live_expect(sse, "fourth");
     live_silence(sse);
-    sse_close(sse);
-    PQfinish(lower);
-    PQfinish(higher);
 }
 
 LIVE_SUITE(stream_resume)

@@ -170,7 +170,6 @@ TEST(voiding_a_reading_and_deleting_its_device_do_not_deadlock)
     expect_both(holder, both, other);
     PQfinish(holder);
     ck_assert_int_eq(rows_of("reading", device), 0);
-    host_stop(other);
 }
 
 TEST(leaving_a_group_and_deleting_it_do_not_deadlock)

@@ -366,7 +366,6 @@ TEST(document_types_can_be_restricted)
     upload_file(&body, "SF_02C", "b", "GIF89a\1\0\1\0\0\0\0;", 14);
     ck_assert_uint_eq(files_count(ck_status(upload_send(strict, "POST", DEVICE, m, &body), 201)),
                       2);
-    host_stop(strict);
 }
 
 TEST(the_sweep_removes_only_files_without_a_document)
@@ -395,7 +394,6 @@ TEST(the_sweep_removes_only_files_without_a_document)
              m->token, NULL);
 
     ck_assert_str_eq(ck_status(file, 200)->body, "kept");
-    host_stop(own);
 }
 
 enum { QUOTA = 20000, PIECE = 8000, AT_ONCE = 8 };
@@ -467,7 +465,6 @@ TEST(documents_of_an_organization_have_a_quota_of_bytes)
     body = piece_named("Third");
     ck_status(files_post(bounded, one, &body), 201);
     at_once(bounded, other);
-    host_stop(bounded);
 }
 
 STAGE_SUITE(device_files, set_up, 120)

@@ -157,7 +157,6 @@ TEST(large_documents_need_little_memory)
     ck_assert_int_gt(before, 0);
     ck_assert_msg(process_shadowed() || growth < 8 * 1024, "the host grew by %jd KiB",
                   (intmax_t)growth);
-    host_stop(flat);
 }
 
 SUITE(device_s3, .timeout_s = 120, .before_all = set_up, .after_all = s3_close)

@@ -102,7 +102,6 @@ TEST_EACH(a_bucket_that_fails_loses_no_message, sizeof modes / sizeof *modes)
     bucket_age(bucket);
     WAIT_UNTIL(host_says(host, 0, "device", "sweep") && bucket_objects(bucket) == objects + 2,
                20000);
-    free(body.bytes);
 }
 
 SUITE(device_s3_archive, .timeout_s = 120, .before_all = set_up, .after_all = s3_close,

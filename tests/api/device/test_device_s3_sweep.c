@@ -84,7 +84,6 @@ TEST(an_upload_aborted_by_the_sweep_is_refused)
     bucket_mode(bucket, "pass");
     ck_error(s3_get(one, DEVICE "/Fenced"), 404, "");
     expect_swept(before);
-    PQfinish(db);
 }
 
 TEST(the_sweep_removes_only_objects_without_a_document)

@@ -78,7 +78,6 @@ TEST(the_systems_authorities_count_without_a_configured_file)
     if (!host)
         return;
     ck_status(s3_post(host, "Trusted", "1", 1), 201);
-    host_stop(host);
 }
 
 TEST(the_systems_authorities_do_not_count_with_a_configured_file)

@@ -442,5 +442,4 @@ TEST(the_document_is_served_without_the_files_of_the_page)
     ck_status(http(bare, "GET", "/swagger-json", NULL, NULL), 200);
 }
 
-SUITE(docs, .before_all = set_up, .after_all = hosts_stop, .timeout_s = 120,
-      .after_each = hosts_stop)
+SUITE(docs, .before_all = set_up, .timeout_s = 120)

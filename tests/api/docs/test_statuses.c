@@ -434,7 +434,6 @@ TEST(operations_are_503_without_the_database)
                     ->status,
                 503);
     }
-    host_stop(without);
 }
 
 STAGE_SUITE(statuses, set_up, 60)

@@ -74,7 +74,6 @@ TEST_EACH(a_host_with_wrong_tables_is_alive_and_not_ready, sizeof unfit / sizeof
     status_soon(host, "/api/health/ready", NULL, 200);
     status_soon(host, "/api/health/status", NULL, 200);
     expect_metrics(host, token, 1);
-    PQfinish(db);
 }
 
 static void empty_database(const char *name)
@@ -95,7 +94,6 @@ TEST(a_failed_migration_is_reported)
     struct host *host = host_start(&(struct host_spec){
         .name = "readiness_failing", .database = "readiness_failing", .modules = modules});
     expect_unfit(host, "migration of chat, step 1");
-    PQfinish(db);
 }
 
 TEST(a_host_with_migrations_disabled_waits_for_a_migration)
@@ -175,4 +173,4 @@ TEST(a_host_starts_without_postgresql_and_redis)
     ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
 }
 
-SUITE(readiness, .timeout_s = 60, .after_each = hosts_stop)
+SUITE(readiness, .timeout_s = 60)

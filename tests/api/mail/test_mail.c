@@ -337,7 +337,6 @@ TEST(the_command_prints_whether_the_server_takes_a_mail)
     ck_assert_str_eq(mail_header(mailbox_wait(mailbox, "ada@example.com", 1), "Subject"),
                      "busbar: test");
     mailbox_stop(mailbox);
-    PQfinish(db);
 }
 
 TEST(the_owner_of_a_failing_webhook_gets_a_mail_an_hour_about_each_event)
@@ -390,7 +389,6 @@ TEST(settings_that_would_send_a_password_in_the_clear_are_refused)
     ck_assert(!host_run(host));
     ck_assert_uint_ge(host_logged(host, "a password is not sent without TLS"), 1);
     ck_assert_ptr_null(strstr(host_ask(host, "check", &status), "secret-password"));
-    PQfinish(db);
 }
 
 SUITE(mail, .timeout_s = 120)

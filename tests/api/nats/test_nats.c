@@ -247,7 +247,6 @@ TEST(only_an_admin_may_set_the_destination_of_a_polled_webhook)
     };
 
     exchange_rows(host, rows);
-    host_stop(host);
 }
 
 TEST(wrong_settings_are_refused)

@@ -289,7 +289,6 @@ TEST(repeated_local_times_of_a_request_are_resolved_by_one_statement)
            text("{'type':'Delta','unit':'Wh','timezone':'Europe/Berlin','reads':[%s,%s,%s,%s]}",
                 span(times[0]), span(times[1]), span(times[2]), span(times[3])));
     ck_assert_uint_eq(count_in(file_text(the_postgres->log), statement), 1);
-    host_stop(own);
 }
 
 OPENED_SUITE(clock_changes, readings_open, 120)

@@ -376,7 +376,6 @@ TEST(readings_stored_by_one_statement_get_separate_responses)
     for (int i = 0; i < METERS; i++)
         ck_assert_int_eq(stored(text("many%d", i)), days[i]);
     expect_shared(&held, METERS);
-    host_stop(of);
 }
 
 OPENED_SUITE(reading_batches, readings_open, 120)

@@ -269,5 +269,4 @@ TEST(a_request_has_limited_headers_and_body)
              502, "The body of the request");
 }
 
-SUITE(upstream, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop,
-      .after_each = hosts_stop)
+SUITE(upstream, .timeout_s = 60, .before_all = set_up)

@@ -306,5 +306,4 @@ TEST(a_command_sends_no_requests)
     ck_assert_msg(strstr(said, "Requests to other servers are not possible"), "%s", said);
 }
 
-SUITE(upstream_ends, .timeout_s = 60, .before_all = set_up, .after_all = hosts_stop,
-      .after_each = hosts_stop)
+SUITE(upstream_ends, .timeout_s = 60, .before_all = set_up)

@@ -242,7 +242,6 @@ TEST(a_token_endpoint_that_does_not_respond_uses_up_the_timeout_of_the_attempt)
     ck_assert_uint_eq(catcher_connections(catcher), 0);
     /* Webhooks with other receivers are not affected, and the host stops while requests hang. */
     ck_assert_uint_eq(catcher_count(endpoint), 1);
-    host_stop(own);
 }
 
 /* Answers a request, if there is a connection, and closes it: the next request opens another. */
@@ -310,7 +309,6 @@ TEST(a_token_is_not_requested_from_an_address_that_is_not_allowed)
            "{'success':false,'error':'the address or port of the token endpoint is not allowed'}",
            "POST %s/test", made.path);
     ck_assert_uint_eq(catcher_connections(endpoint), 0);
-    host_stop(own);
 }
 
 /* ---- client certificates ---- */
@@ -437,8 +435,6 @@ TEST(the_owner_is_warned_14_days_before_a_certificate_expires_and_only_once)
     body = kept(json_loads(catcher_wait(catcher, 2, 20000)->body, 0, NULL));
     expect_json(body, text("{\"webhookId\":%jd}", (intmax_t)two.id));
     ck_assert_uint_eq(catcher_count(foreign), 0);
-    PQfinish(database);
-    host_stop(own);
 }
 
 /* An HTTPS server that requires a client certificate and logs its subject for each request. */

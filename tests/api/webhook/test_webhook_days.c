@@ -147,7 +147,6 @@ TEST(a_resend_while_a_day_is_dropped_or_thinned_keeps_the_delivery)
         ck_assert_str_eq(answer_of(other), "f");
         ck_assert_int_eq(number(text("id = %s", calls[i][1])), 1);
     }
-    PQfinish(other);
 }
 
 /* Two days with a delivered and an abandoned delivery, and an event of a polled webhook. */
@@ -207,8 +206,6 @@ TEST(a_resend_while_the_day_partition_is_created_is_queued)
     expect_waiting(third, db);
     sql_run(other, "COMMIT");
     ck_assert_str_eq(answer_of(db), "queued");
-    PQfinish(third);
-    PQfinish(other);
 }
 
 /* No process belongs to this host, because hosts check only the heartbeat. */

@@ -135,7 +135,6 @@ TEST(an_expansion_continues_after_a_kill_where_it_stopped)
     ck_assert_int_eq(number("count(*)"), AT_ONCE);
     ck_assert(host_run(host));
     expect_sent(HOOKS);
-    host_stop(host);
 }
 
 /* The recipients of an event are determined when it is committed. */
@@ -217,7 +216,6 @@ TEST(two_hosts_send_each_delivery_once)
         ck_status(talk_post(second, admin, &talk, ADMIN_EMAIL, "through the other"), 201);
     }
     expect_sent(2 * (int64_t)events * HOOKS);
-    host_stop(second);
 }
 
 /* Checks the last delivery, which is made after the commit. */

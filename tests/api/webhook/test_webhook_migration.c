@@ -149,8 +149,6 @@ TEST_EACH(deliveries_that_wait_in_a_database_of_an_earlier_version_are_sent_once
     const struct answer *listed = webhook_call(host, owner, "GET", &made, "/deliveries");
 
     ck_assert_uint_eq(json_array_size(listed->json), WAITING + 2);
-    PQfinish(connection);
-    host_stop(host);
 }
 
 SUITE(webhook_migration, .timeout_s = 90)

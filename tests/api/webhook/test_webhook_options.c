@@ -164,7 +164,6 @@ TEST(a_test_sends_an_example_of_any_event_that_webhooks_can_subscribe_to)
         ck_assert_str_eq(caught_header(caught, "X-Webhook-Event"), event);
         expect_signed(caught, TEST_SECRET);
     }
-    host_stop(all);
 }
 
 TEST(the_example_of_a_message_has_the_fields_of_a_message)

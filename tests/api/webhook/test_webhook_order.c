@@ -124,7 +124,6 @@ TEST(the_order_holds_with_failures_and_a_kill)
     }
     for (int t = 0; t < TALKS; t++)
         ck_assert_int_eq(last[t], MESSAGES);
-    host_stop(host);
 }
 
 SUITE(webhook_order_kill, .timeout_s = 200)

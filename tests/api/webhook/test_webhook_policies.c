@@ -119,7 +119,6 @@ TEST(a_retry_that_is_due_in_hours_survives_a_kill_and_is_not_sent_early)
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 3, 60000), "X-Webhook-Attempt"), "2");
     ck_assert_str_eq(caught_header(&catcher->list[2], "webhook-id"),
                      caught_header(&catcher->list[0], "webhook-id"));
-    host_stop(host);
 }
 
 /* The lock makes the read of due deliveries wait until the second one is due, too. */
@@ -148,7 +147,6 @@ TEST(a_delivery_that_becomes_due_while_due_deliveries_are_read_is_sent)
                60000);
     sql_run(lock, "COMMIT");
     catcher_wait(catcher, 4, 60000);
-    PQfinish(lock);
 }
 
 DELIVER_SUITE(webhook_policies, "", 120)

@@ -114,7 +114,6 @@ TEST(a_limit_holds_while_another_host_takes_the_webhook_over)
     catcher_wait(catcher, HOOKS * MESSAGES, GENEROUS_MS);
     sql_soon(db, text("SELECT (count(*) = %d)::int FROM webhook_outcome", HOOKS * MESSAGES));
     ck_assert_int_ge(shortest_ms(), 1000 - ROUNDING_MS);
-    host_stop(host);
 }
 
 SUITE(webhook_rate_hosts, .timeout_s = 120)

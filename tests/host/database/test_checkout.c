@@ -78,7 +78,6 @@ TEST(a_stop_does_not_wait_for_checked_out_connections)
     poke_begin(own, "transaction/sleep");
     poke_begin(own, "transaction/one");
     poke(own, "GET", "query/one", 200);
-    host_stop(own);
 }
 
 /* ---- PostgreSQL becomes unavailable ---- */
@@ -112,7 +111,6 @@ TEST(no_request_is_refused_once_health_reports_postgresql_up)
         poke(own, "POST", "unit/one", 201);
         poke(own, "POST", "transaction/one", 201);
     }
-    host_stop(own);
 }
 
 /* Once the probe knows of the fault, requests on all connections fail at once. */
@@ -150,7 +148,6 @@ TEST(a_frozen_postgresql_gives_503_at_once)
     WAIT_UNTIL(lends(own), 10000);
     wire_close(first, true);
     poke_lends(own);
-    host_stop(own);
 }
 
 STAGE_SUITE(checkout, set_up, 90)

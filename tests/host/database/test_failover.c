@@ -98,7 +98,6 @@ TEST_EACH(servers_that_refuse_hang_or_are_standbys_are_skipped, sizeof orders / 
 
     WAIT_UNTIL_MSG(serves(host), silent ? 2 * SHORT_MS : LONG_MS / 4, "%s\n%s", order,
                    file_text(host->log));
-    host_stop(host);
 }
 
 SUITE(failover, .before_all = make_standby, .after_all = end_standby, .timeout_s = 120)

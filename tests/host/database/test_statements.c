@@ -98,7 +98,6 @@ TEST(set_is_an_error_outside_a_checked_out_transaction)
         strstr(answer_text(poke(own, "GET", "query/styles", 200), "cell"), "nowhere"));
     poke(own, "POST", "unit/one", 201);
     poke(own, "POST", "transaction/one", 201);
-    host_stop(own);
 }
 
 TEST(statements_that_only_look_like_transaction_control_are_sent)
@@ -176,7 +175,6 @@ TEST(a_failed_statement_is_logged_with_its_job_or_command)
                           "statement=\"SELECT 1 / 0", "sqlstate=22012"));
     host_command(own, NULL, LINE("poke"));
     expect_line(own, LINE("a statement failed", "module=poke", "command=poke"));
-    host_stop(own);
 }
 
 #define PINNED "ISO, MDY|iso_8601|UTC|"
@@ -208,7 +206,6 @@ TEST(styles_and_search_path_of_the_database_are_overridden)
                      PINNED "\"$user\",public|4MB");
     host_command(own, environment, LINE("styles"));
     ck_assert_str_eq(printed(own), PINNED "\"$user\",public|4MB");
-    host_stop(own);
 }
 
 /* migrate must create its tables in the schema in which serve looks for them. */
@@ -230,7 +227,6 @@ TEST(options_of_the_database_url_apply_to_every_connection)
     ck_assert_str_eq(printed(own), PINNED "elsewhere|2MB");
     ck_assert_ptr_nonnull(sql_text(other, "SELECT to_regclass('elsewhere.poke')::text", 0, NULL));
     ck_assert_ptr_null(sql_text(other, "SELECT to_regclass('public.poke')::text", 0, NULL));
-    host_stop(own);
 }
 
 /* On a unix socket PostgreSQL stores keepalive settings without using them. */
@@ -245,7 +241,6 @@ TEST(keepalives_are_set_unless_the_database_url_sets_them)
 
     ck_assert_ptr_nonnull(strstr(answer_text(poke(own, "GET", "query/keepalives", 200), "cell"),
                                  "tcp_keepalives_idle=60"));
-    host_stop(own);
 }
 
 /* A stricter setting stays. */
@@ -320,7 +315,6 @@ TEST(a_connection_is_closed_if_a_function_changed_its_settings)
         }
     }
     ck_assert_uint_eq(host_logged(own, "Tokyo"), 0);
-    host_stop(own);
 }
 
 static struct wire *query_begin(const struct host *on, const char *name)
@@ -350,7 +344,6 @@ TEST(a_statement_sent_after_a_changed_setting_is_sent_again)
     sql_run(other, "SELECT pg_advisory_unlock(" POKE_GATE ")");
     ck_assert_int_eq(wire_read(first, 5000)->status, 200);
     ck_assert_int_eq(wire_read(second, 5000)->status, 200);
-    host_stop(own);
 }
 
 TEST(a_setting_local_to_a_transaction_keeps_the_connection)
@@ -373,7 +366,6 @@ TEST(a_setting_local_to_a_transaction_keeps_the_connection)
            " WHERE %s)",
            before, busbars);
     ck_assert_uint_eq(host_logged(own, "has changed"), 0);
-    host_stop(own);
 }
 
 STAGE_SUITE(statements, set_up, 120)

@@ -250,4 +250,4 @@ TEST(other_accounts_are_served_during_all_attacks_together)
         wire_close(wires[i], true);
 }
 
-SUITE(attacks, .timeout_s = 120, .before_all = set_up, .after_all = hosts_stop)
+SUITE(attacks, .timeout_s = 120, .before_all = set_up)

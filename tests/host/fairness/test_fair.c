@@ -151,7 +151,6 @@ TEST(long_statements_of_one_account_delay_no_other)
     ck_assert_int_eq(refused_of_crowd(), CROWD - QUEUE_SHARE);
     ck_assert_int_eq(metric("busbar_share_refused_total{resource=\"database\",whose=\"owner\"}"),
                      CROWD - QUEUE_SHARE);
-    PQfinish(db);
 }
 
 static void expect_health(struct wire *wire)
@@ -185,7 +184,6 @@ TEST(the_last_connections_are_for_addresses_with_few_connections)
     for (int i = 0; i < MANY - KEPT; i++)
         expect_health(idle[i]);
     expect_health(wire_open_from(few, "127.0.1.9", 0));
-    host_stop(few);
 }
 
 SUITE(fair, .timeout_s = 120, .before_all = set_up, .after_all = tear_down)

@@ -84,7 +84,6 @@ TEST(a_body_that_no_handler_reads_takes_no_memory)
              2 * MIB + 1, 2 * MIB + 1, "");
     ck_wire_error(wire_read(chunked, 5000), 413);
     wire_close(chunked, false);
-    host_stop(tight);
 }
 
 /* Long chains are sent in pieces and do not count as large responses, so clients that do not read
@@ -115,7 +114,6 @@ TEST(streamed_responses_do_not_count_as_large_responses)
     ck_status(talk_post(tight, admin, &talk, ADMIN_EMAIL, entry), 201);
     wire_close(unread[0], true);
     wire_close(unread[1], true);
-    host_stop(tight);
 }
 
 TEST(expect_100_continue_is_refused_without_a_token)
@@ -131,7 +129,6 @@ TEST(expect_100_continue_is_refused_without_a_token)
     ck_assert_msg(!strncmp(wire->bytes, "HTTP/1.1 100 ", 13), "%s", wire->bytes);
     wire_say(wire, "{}");
     ck_wire_error(wire_read(wire, 5000), 400);
-    wire_close(wire, false);
 }
 
 STAGE_SUITE(body_limits, set_up, 60)

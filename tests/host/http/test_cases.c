@@ -152,8 +152,6 @@ TEST(naughty_strings_are_returned_byte_for_byte)
         }
         json_decref(string);
     }
-    json_decref(list);
-    curl_easy_cleanup(connection);
 }
 
 STAGE_SUITE(cases, set_up, 90)

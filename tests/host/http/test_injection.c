@@ -132,7 +132,6 @@ TEST_EACH(sql_in_a_field_is_not_executed, COUNT(routes))
         }
     }
     ck_assert_int_eq(everything(), before);
-    curl_easy_cleanup(connection);
 }
 
 TEST_EACH(sql_in_a_path_or_query_is_not_executed, COUNT(paths))
@@ -150,7 +149,6 @@ TEST_EACH(sql_in_a_path_or_query_is_not_executed, COUNT(paths))
         ck_assert_msg(answer->status != 200 || strstr(path, "?"), "%s: %s", path, answer->body);
     }
     ck_assert_int_eq(everything(), before);
-    curl_easy_cleanup(connection);
 }
 
 /* The control characters, including DEL and those above ASCII in UTF-8. */

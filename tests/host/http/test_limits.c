@@ -72,7 +72,6 @@ TEST_EACH(max_connections_and_connections_per_address_limit_connections, 2)
         wire_close(wires[i], false);
     for (int i = 0; i < CROWD; i++)
         WAIT_UNTIL(has_room(few), 5000);
-    host_stop(few);
 }
 
 TEST(two_thousand_idle_connections_do_not_block_a_new_client)
@@ -94,7 +93,6 @@ TEST(two_thousand_idle_connections_do_not_block_a_new_client)
     wire_exchange(patient, text_repeated(GET_HEALTH "\r\n", 4), "200 200 200 200");
     for (int i = 0; i < IDLE_ONES; i++)
         wire_close(idle[i], i % 3 == 0);
-    host_stop(patient);
 }
 
 /* libmicrohttpd would ask to be run again at once, as long as such a connection exists. */
@@ -108,7 +106,6 @@ TEST_EACH(an_endless_chunk_line_does_not_cause_a_busy_loop, 2)
     ck_assert_int_eq(http(host, "GET", "/api/health", NULL, NULL)->status, 200);
     WAIT_UNTIL(process_sleeps(host->pid), 5000);
     ck_assert(wire_closes(wire, HANG_MS));
-    wire_close(wire, false);
 }
 
 /* Sends a byte on each open connection; returns how many are still open. */
@@ -163,7 +160,6 @@ TEST(a_client_that_does_not_read_is_disconnected)
     const char *line = host_logs(host, 0, "msg=\"request\" request=never-reads ");
 
     ck_assert_msg(strstr(line, " cut=true"), "%s", line);
-    wire_close(wire, true);
 }
 
 TEST(statements_over_their_timeout_are_503_and_the_pool_recovers)
@@ -194,7 +190,6 @@ TEST(statements_over_their_timeout_are_503_and_the_pool_recovers)
         http(quick, "POST", "/api/chat/conversations/find", admin->token, json_object())->status ==
             200,
         5000);
-    host_stop(quick);
 }
 
 STAGE_SUITE(limits, set_up, 60)

@@ -184,7 +184,6 @@ TEST(lists_read_only_what_they_show_from_postgresql)
             reads_what_it_shows(path_with(path, get, id, limited));
     }
     ck_assert_int_ge(count, 2 * 30);
-    host_stop(host);
 }
 
 /* Each watched job is read once a second. */

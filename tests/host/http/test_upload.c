@@ -117,7 +117,6 @@ TEST(uploads_share_the_memory_limit_of_large_bodies)
     WAIT_UNTIL(!has_buffers(tight), 5000);
     ck_status(send_one(tight, m, "Second"), 201);
     WAIT_UNTIL(!has_buffers(tight), 5000);
-    host_stop(tight);
 }
 
 TEST(a_kill_in_an_upload_leaves_neither_file_nor_row)
@@ -134,7 +133,6 @@ TEST(a_kill_in_an_upload_leaves_neither_file_nor_row)
     store_age(directory);
     ck_assert_int_eq(host_command(killed, NULL, (const char *const[]){"device", "sweep", NULL}), 0);
     ck_assert_int_eq(store_files(directory), 0);
-    host_stop(killed);
 }
 
 TEST(uploads_are_refused_while_the_disk_is_full)
@@ -184,7 +182,6 @@ TEST(uploads_are_refused_if_the_directory_is_not_writable)
     ck_error(files_get(host, m, "Unwritable"), 404, "");
     body = files_named("Unwritable");
     ck_status(upload_send(without, "POST", DEVICE, m, &body), 201);
-    host_stop(without);
 }
 
 static long send_whole(const struct host *to, const struct person *who, const char *external_id)
@@ -216,7 +213,6 @@ TEST(unfinished_uploads_share_a_limit_of_bytes)
     ck_assert_int_eq(send_whole(tight, other, "Whole"), 201);
     wire_close(half, false);
     WAIT_UNTIL(send_whole(tight, greedy, "Later") == 201, 5000);
-    host_stop(tight);
 }
 
 /* Bytes that libmicrohttpd has are still delivered while the connection waits for the disk. */

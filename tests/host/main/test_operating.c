@@ -186,7 +186,6 @@ TEST(migrate_dry_run_lists_the_pending_steps)
     ck_prints(bare, 0, "up to date: 0 steps applied now", "migrate", "--dry-run");
     WAIT_UNTIL(pending(bare) == 0 && json_is_true(json_object_get(host_status(bare), "ready")),
                10000);
-    host_stop(bare);
 }
 
 /* ---- the log of requests ---- */

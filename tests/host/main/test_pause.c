@@ -222,7 +222,6 @@ TEST(a_running_host_can_be_paused_and_resumed)
     let_it_work(db);
     ck_assert_uint_eq(receiver_count(receiver, path), sent);
     expect_resumed(host, path);
-    host_stop(host);
 }
 
 TEST(pause_on_an_unmigrated_database_says_what_to_do)

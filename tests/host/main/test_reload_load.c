@@ -265,4 +265,4 @@ TEST(a_webhook_test_in_progress_gets_its_result_across_a_reload)
     WAIT_UNTIL(receiver_count(receiver, "/late/ping") >= 2, 10000);
 }
 
-SUITE(reload_load, .timeout_s = 300, .after_each = hosts_stop)
+SUITE(reload_load, .timeout_s = 300)

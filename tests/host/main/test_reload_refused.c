@@ -137,7 +137,6 @@ TEST(a_reload_with_a_mistake_is_refused_and_changes_nothing)
         ck_assert_ptr_nonnull(
             strstr(wave_status(wave), text("reloads: %zu done, %zu refused", i + 1, i + 1)));
     }
-    host_stop(wave->host);
 }
 
 /* `check` reports it before a start does. */

@@ -46,4 +46,4 @@ TEST(status_shows_modules_pools_and_queues)
         wave_status_soon(wave, parts[i]);
 }
 
-SUITE(reload_status, .timeout_s = 90, .after_each = hosts_stop)
+SUITE(reload_status, .timeout_s = 90)

@@ -180,7 +180,6 @@ TEST(destructors_run_if_memory_runs_out_in_the_host)
 
     sql_is(connection, 0, "SELECT count(*) FROM cpps_cpp WHERE body LIKE 'starve%%'");
     sql_is(connection, 0, "SELECT count(*) FROM rusts_rust WHERE body LIKE 'starve%%'");
-    PQfinish(connection);
 }
 
 STAGE_SUITE(languages, set_up, 60)

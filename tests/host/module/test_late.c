@@ -72,4 +72,4 @@ TEST(a_pool_call_that_ends_in_time_is_answered)
     host_logs(host, 0, "the call has ended: in time, whole");
 }
 
-SUITE(late, .timeout_s = 60, .after_each = hosts_stop)
+SUITE(late, .timeout_s = 60)
