@@ -3,7 +3,6 @@
 #ifndef TESTS_FAULT_COMMON_H
 #define TESTS_FAULT_COMMON_H
 
-#include "health_watch.h"
 #include "scene.h"
 
 enum { BACK_MS = 5000 };

@@ -9,7 +9,6 @@
 #include "fault/crashes.h"
 #include "fault/delivered.h"
 #include "fault/gaps.h"
-#include "hook.h"
 
 enum { CALM_MS = 1100 /* a worker that ran for a second is restarted without a delay */ };
 

@@ -1,7 +1,6 @@
 /* The disk for documents fails, is full or is slow; each call fails in turn. */
 #include "fault/common.h"
 #include "fault/torture.h"
-#include "people.h"
 #include "talk.h"
 #include "upload.h"
 #include "wire.h"

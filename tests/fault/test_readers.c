@@ -5,7 +5,6 @@
 #include "fault/common.h"
 #include "hook.h"
 #include "meter.h"
-#include "process.h"
 #include "wire.h"
 
 enum {

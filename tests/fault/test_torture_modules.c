@@ -6,10 +6,8 @@
 
 #include "fault/common.h"
 #include "fault/torture.h"
-#include "hook.h"
 #include "meter.h"
 #include "receive.h"
-#include "talk.h"
 
 enum {
     REFUSED_MS = 3000,

@@ -1,7 +1,5 @@
 #include "files.h"
 
-#include "harness.h"
-
 const char *const files_fields[] = {"FORM_SF_02",          "SF_02C",         "METERING_EVIDENCE",
                                     "SINGLE_LINE_DIAGRAM", "PROJECT_PHOTOS", "COD_PROOF"};
 

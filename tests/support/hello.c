@@ -1,7 +1,5 @@
 #include "hello.h"
 
-#include "harness.h"
-
 static const char *root(void)
 {
     const char *program = harness_program(false);

@@ -2,7 +2,6 @@
 #ifndef TESTS_INTEGRATION_LIVE_H
 #define TESTS_INTEGRATION_LIVE_H
 
-#include "people.h"
 #include "sse.h"
 #include "talk.h"
 

@@ -1,7 +1,5 @@
 #include "s3.h"
 
-#include "harness.h"
-
 struct bucket *bucket;
 
 const char *s3_database;

@@ -4,7 +4,6 @@
  */
 #include "exchange.h"
 #include "forge.h"
-#include "suite.h"
 
 #define FORM "application/x-www-form-urlencoded"
 #define GRANT "grant_type=client_credentials"

@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 
 #include "exchange.h"
-#include "people.h"
 #include "wire.h"
 
 #define TRIES 10   /* logins of each kind */

@@ -3,7 +3,6 @@
 
 #include "exchange.h"
 #include "pair.h"
-#include "suite.h"
 
 #define NFC "Caf\xC3\xA9"
 #define NFD "Cafe\xCC\x81"

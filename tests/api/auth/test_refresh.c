@@ -6,7 +6,6 @@
 #include "exchange.h"
 #include "pair.h"
 #include "secrets.h"
-#include "suite.h"
 #include "talk.h"
 
 #define PATH "/api/auth/refresh"

@@ -2,7 +2,6 @@
 #include "exchange.h"
 #include "forge.h"
 #include "pair.h"
-#include "suite.h"
 
 #define ROTATIONS 8
 #define LOGGERS 4

@@ -4,7 +4,6 @@
  */
 #include "exchange.h"
 #include "pair.h"
-#include "suite.h"
 
 #define SUSPENDED "Your account has been suspended"
 #define RACERS 50

@@ -3,8 +3,6 @@
  * address is not, and all hosts count together while Redis is available.
  */
 #include "exchange.h"
-#include "people.h"
-#include "suite.h"
 #include "talk.h"
 
 #define STRICT                                                                                     \

@@ -9,8 +9,6 @@
 
 #include "exchange.h"
 #include "forge.h"
-#include "people.h"
-#include "suite.h"
 
 static struct host *host;
 static struct person *person;

@@ -1,7 +1,6 @@
 /* Bulk uploads: from the file to its rows, with a test module's own row type. */
 #include "bulk.h"
 #include "exposition.h"
-#include "suite.h"
 
 static struct person *other;
 

@@ -6,7 +6,6 @@
 #include "devices.h"
 #include "meter.h"
 #include "shared.h"
-#include "suite.h"
 
 enum { ROWS = 411, FIELD = 64 };
 

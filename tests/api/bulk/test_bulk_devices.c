@@ -6,7 +6,6 @@
 #include "bulk.h"
 #include "devices.h"
 #include "meter.h"
-#include "suite.h"
 
 static const char *upload_devices(const struct person *who, const char *csv)
 {

@@ -2,7 +2,6 @@
 #include "bulk.h"
 #include "devices.h"
 #include "receive.h"
-#include "suite.h"
 
 enum { PLANTS = 250, HOURS = 3, SOON_MS = 30000 };
 

@@ -4,7 +4,6 @@
  */
 #include "bulk.h"
 #include "files.h"
-#include "suite.h"
 
 #define HEAD "name,amount\n"
 

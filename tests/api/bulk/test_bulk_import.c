@@ -7,7 +7,6 @@
 #include <termios.h>
 
 #include "bulk.h"
-#include "suite.h"
 
 enum { END_MS = 30000, WORDS = 16, SEEN = 65536 };
 #define HEAD "name,amount\n"

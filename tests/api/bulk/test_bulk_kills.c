@@ -3,7 +3,6 @@
  * in a single run, the result is the same as after an undisturbed run.
  */
 #include "bulk.h"
-#include "suite.h"
 
 enum { PLANTS = 100, SOON_MS = 60000 };
 

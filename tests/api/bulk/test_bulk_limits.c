@@ -3,7 +3,6 @@
  */
 #include "bulk.h"
 #include "meter.h"
-#include "suite.h"
 #include "talk.h"
 
 enum { TWINS = 20, SOON_MS = 30000, QUOTA = 300000, LONG_MS = 700 };

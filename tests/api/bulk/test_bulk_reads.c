@@ -3,7 +3,6 @@
 #include "devices.h"
 #include "exposition.h"
 #include "meter.h"
-#include "suite.h"
 
 #define HEAD "externalId,type,startDate,endDate,value,unit,timezone\n"
 #define READS "/api/meter-reads/new/"

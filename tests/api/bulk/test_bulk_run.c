@@ -6,7 +6,6 @@
  */
 #include "bulk.h"
 #include "sse.h"
-#include "suite.h"
 #include "talk.h"
 
 enum {

@@ -4,7 +4,6 @@
  * was then. Days pass by shifting the times of joining and leaving.
  */
 #include "certificates.h"
-#include "suite.h"
 #include "talk.h"
 
 /* Send requests for a group; a `status` of 200 or an error with this message must come. */

@@ -4,7 +4,6 @@
  * leaves the same log as an uninterrupted run.
  */
 #include "certificates.h"
-#include "suite.h"
 #include "talk.h"
 
 enum {

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 
 #include "certificates.h"
-#include "suite.h"
 
 enum { READINGS = 3, WH = 2000, LARGE = 20, TURN_US = 700000 /* longer than a turn of a run */ };
 

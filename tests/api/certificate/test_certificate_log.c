@@ -3,7 +3,6 @@
  * device's reading at a moment, and the coverage of a period.
  */
 #include "certificates.h"
-#include "suite.h"
 #include "talk.h"
 
 static const char *csv_of(const struct person *by, const char *query)

@@ -7,7 +7,6 @@
  * month` has 1,000 in 40.
  */
 #include "certificates.h"
-#include "suite.h"
 #include "talk.h"
 
 enum { MODEL_MS = 5400 * 1000, STEPS = 400, WEEKS = 52, PARTS = 4 };

@@ -3,7 +3,6 @@
  * no certificate exceeds the energy that its devices can have generated in its cycle.
  */
 #include "certificates.h"
-#include "suite.h"
 #include "talk.h"
 
 #define CEILING_OF_AN_HOUR 273972 /* Wh of 1,000 kW in the first year */

@@ -5,8 +5,6 @@
 #include "live.h"
 #include "meter.h"
 #include "receive.h"
-#include "stage.h"
-#include "upload.h"
 #include "wire.h"
 
 static const char *store;

@@ -2,7 +2,6 @@
  * two loops, on two hosts. BUSBAR_TEST_MESSAGES sets the number of messages (10,000 for the
  * published figure). */
 #include "scene.h"
-#include "suite.h"
 
 #define PATIENT "  deadline: 60000\n"
 

@@ -1,7 +1,6 @@
 /* The live stream: who receives which messages, on two hosts with one database. The unit test
  * http_streams has heartbeats and HEAD. */
 #include "live.h"
-#include "suite.h"
 
 static struct live live;
 

@@ -4,7 +4,6 @@
  */
 #include "exposition.h"
 #include "live.h"
-#include "suite.h"
 
 enum {
     BURST = 1100, /* messages that become visible at once: several pages, and many buffers */

@@ -1,7 +1,6 @@
 /* The live stream on a database that was dumped and restored into another cluster, and across the
  * promotion of a standby. */
 #include "live.h"
-#include "suite.h"
 
 enum { BURNT = 5000, OLD = 40, LOST = 60, KEPT = 5, STARTED = 40 /* more than a block of ids */ };
 

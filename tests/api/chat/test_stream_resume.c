@@ -1,6 +1,5 @@
 /* Resuming live streams, and streams with a backlog. */
 #include "live.h"
-#include "suite.h"
 
 static struct live live;
 

@@ -1,6 +1,5 @@
 /* Deleted and Inactive devices: their readings and groups. */
 #include "certificates.h"
-#include "suite.h"
 #include "talk.h"
 
 enum { SUBMITTERS = 15 };

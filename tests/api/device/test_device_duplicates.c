@@ -5,7 +5,6 @@
 #include "bulk.h"
 #include "devices.h"
 #include "meter.h"
-#include "suite.h"
 #include "talk.h"
 
 #define DUPLICATES "/api/admin/device-duplicates"

@@ -3,7 +3,6 @@
 
 #include "devices.h"
 #include "files.h"
-#include "stage.h"
 #include "talk.h"
 
 static const char database[] = "device_files";

@@ -4,7 +4,6 @@
  */
 #include "devices.h"
 #include "meter.h"
-#include "suite.h"
 #include "talk.h"
 
 #define GROUP "/api/device-group"

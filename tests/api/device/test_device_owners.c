@@ -3,7 +3,6 @@
  * other's fields.
  */
 #include "devices.h"
-#include "suite.h"
 #include "talk.h"
 
 TEST(a_device_is_registered_in_an_organization_of_the_caller)

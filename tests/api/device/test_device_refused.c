@@ -1,8 +1,6 @@
 /* Documents of devices that are refused or sent twice leave no files. */
 #include "devices.h"
-#include "exchange.h"
 #include "files.h"
-#include "suite.h"
 #include "talk.h"
 
 static const char *store;

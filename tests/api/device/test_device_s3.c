@@ -5,7 +5,6 @@
  */
 #include "s3.h"
 #include "secrets.h"
-#include "suite.h"
 
 #define WRONG_KEY "a-key-that-the-server-does-not-know"
 #define WHOLE                                                                                      \

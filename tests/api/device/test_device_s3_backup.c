@@ -1,5 +1,4 @@
 /* Runs the commands of docs/operating.md that copy and restore a bucket, unchanged. */
-#include "harness.h"
 #include "s3.h"
 
 enum { LENGTH = 300000 };

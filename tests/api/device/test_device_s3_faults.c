@@ -3,7 +3,6 @@
  * its row and each row its document, contents are never wrong, and responses are clear.
  */
 #include "s3.h"
-#include "suite.h"
 
 static void set_up(void)
 {

@@ -1,6 +1,5 @@
 /* Leftovers of interrupted uploads in a bucket, and the sweep that removes them. */
 #include "s3.h"
-#include "suite.h"
 
 static void set_up(void)
 {

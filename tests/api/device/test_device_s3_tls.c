@@ -3,8 +3,6 @@
  * accepted server.
  */
 #include "s3.h"
-#include "suite.h"
-#include "tls.h"
 
 static struct tls_pair ours, others; /* authorities: the server's, and an unrelated one */
 

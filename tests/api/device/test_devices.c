@@ -1,6 +1,5 @@
 /* Devices as JSON: valid values, and registering the same device twice. */
 #include "devices.h"
-#include "suite.h"
 #include "talk.h"
 
 #define MAKE "POST /api/device "

@@ -1,7 +1,6 @@
 /* Whether a host can serve: its tables fit the modules, the database responds, it does not stop. */
 #include "exchange.h"
 #include "exposition.h"
-#include "people.h"
 #include "wire.h"
 
 enum { SOON_MS = 10000 };

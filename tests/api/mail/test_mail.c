@@ -3,10 +3,8 @@
  * end, and names with line breaks. The module auth queues the mails, which contain links.
  */
 #include "exchange.h"
-#include "hook.h"
 #include "mailbox.h"
 #include "receive.h"
-#include "tls.h"
 
 #define MODULES "[auth, chat, health, mail, metrics, webhook]"
 

@@ -3,7 +3,6 @@
 #include "hook.h"
 #include "sse.h"
 #include "stage.h"
-#include "talk.h"
 #include "wire.h"
 
 static struct person *platform;

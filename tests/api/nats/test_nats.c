@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include "exchange.h"
-#include "process.h"
 #include "talk.h"
 #include "tls.h"
 

@@ -1,6 +1,5 @@
 /* Readings in local times around the hours that a clock change repeats or skips. */
 #include "readings.h"
-#include "suite.h"
 
 #define COMMISSIONED INT64_C(1577836800000) /* 2020-01-01 */
 #define MINUTE_MS INT64_C(60000)

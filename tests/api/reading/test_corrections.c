@@ -3,7 +3,6 @@
  * readings for the same periods.
  */
 #include "certificates.h"
-#include "suite.h"
 #include "talk.h"
 
 static struct answer *void_reading(const struct person *by, const char *key, int64_t id,

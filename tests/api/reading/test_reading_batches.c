@@ -4,7 +4,6 @@
  */
 #include "exposition.h"
 #include "readings.h"
-#include "suite.h"
 #include "together.h"
 
 /* Returns a reading; `more`: further members, such as ",'type':'Delta'". */

@@ -6,7 +6,6 @@
 
 #include "bulk.h"
 #include "readings.h"
-#include "suite.h"
 #include "talk.h"
 
 enum { READINGS = 150000, GROWTH_KB = 4096 };

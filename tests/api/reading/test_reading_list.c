@@ -3,7 +3,6 @@
  * and refused readings.
  */
 #include "readings.h"
-#include "suite.h"
 #include "talk.h"
 
 TEST(a_device_of_another_organization_is_404)

@@ -2,7 +2,6 @@
 #include <time.h>
 
 #include "readings.h"
-#include "suite.h"
 #include "talk.h"
 
 TEST(a_reading_is_returned_and_read_back_in_watt_hours)

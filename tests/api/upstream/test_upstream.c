@@ -1,7 +1,6 @@
 /* Requests of modules to other servers: the request sent, the response received, and refusals. */
 #include "exchange.h"
 #include "relay.h"
-#include "suite.h"
 
 static struct host *open_host, *closed_host;
 

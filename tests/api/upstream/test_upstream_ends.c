@@ -1,8 +1,6 @@
 /* How requests of modules to other servers end: timeouts, broken connections, limits, reloads. */
 #include "exchange.h"
 #include "relay.h"
-#include "suite.h"
-#include "talk.h"
 
 enum { SOON_MS = 5000, MANY = 48 };
 

@@ -10,8 +10,6 @@
 
 #include "deliver.h"
 #include "secrets.h"
-#include "suite.h"
-#include "tls.h"
 
 /* Creates a webhook for message.new; takes ownership of `authentication`. */
 static struct webhook_made auth_make(const struct host *on, const struct person *by,

@@ -6,8 +6,6 @@
 #include "exchange.h"
 #include "http2.h"
 #include "receive.h"
-#include "suite.h"
-#include "tls.h"
 
 enum {
     MANY = 20, /* receivers */

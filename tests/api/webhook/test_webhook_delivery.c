@@ -7,7 +7,6 @@
 
 #include "deliver.h"
 #include "fault/common.h"
-#include "suite.h"
 
 TEST(two_failed_attempts_are_retried_after_1_and_4_seconds)
 {

@@ -3,7 +3,6 @@
  * filter_model.py, which makes random payloads and filters. BUSBAR_TEST_SEED is its seed (1).
  */
 #include "deliver.h"
-#include "suite.h"
 
 enum { PAYLOADS = 100 };
 

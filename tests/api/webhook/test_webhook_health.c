@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "deliver.h"
-#include "suite.h"
 
 enum { LONG_MS = 10000 };
 

@@ -5,7 +5,6 @@
  * signatures, which test_webhook_options.c verifies with openssl.
  */
 #include "deliver.h"
-#include "suite.h"
 
 #define SECRET "whsec_YSBzZWNyZXQgb2YgdGhpcnR5LXR3byBjaGFycyEhISE="
 

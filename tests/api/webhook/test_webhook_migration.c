@@ -3,7 +3,6 @@
  * change, so the tables of an earlier version are made from the first steps of schema.sql.
  */
 #include "receive.h"
-#include "suite.h"
 
 static const char *event_id(int number)
 {

@@ -1,7 +1,6 @@
 /* Runs delivery_model.py, which compares deliveries with a model. BUSBAR_TEST_SEED is its seed (1).
  */
 #include "harness.h"
-#include "suite.h"
 
 TEST(deliveries_are_what_the_model_predicts_while_hosts_and_postgresql_are_killed)
 {

@@ -1,6 +1,5 @@
 /* Optional members of a webhook: what is accepted, shown and sent. */
 #include "deliver.h"
-#include "suite.h"
 
 static void option_expect(const struct webhook_made *made, const char *expected)
 {

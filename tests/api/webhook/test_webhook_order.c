@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "deliver.h"
-#include "suite.h"
 
 enum { MESSAGES = 12, TALKS = 3, GENEROUS_MS = 60000 };
 

@@ -1,7 +1,6 @@
 /* Ownership of webhooks, and the events that they receive. */
 #include "hook_owners.h"
 #include "receive.h"
-#include "suite.h"
 
 #define UNKNOWN "Webhook not found"
 

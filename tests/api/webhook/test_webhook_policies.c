@@ -1,6 +1,5 @@
 /* The policies of a webhook: when failed deliveries are sent again. */
 #include "deliver.h"
-#include "suite.h"
 
 /* Makes a webhook with further members of the body. */
 static struct webhook_made make_with(struct catcher *catcher, const char *members)

@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 
 #include "deliver.h"
-#include "suite.h"
 
 enum { GENEROUS_MS = 60000, LARGE = 200000 };
 

@@ -1,6 +1,5 @@
 /* Rate limits of webhooks: the attempts that start in any second, also if hosts change. */
 #include "deliver.h"
-#include "suite.h"
 
 enum {
     LIMIT = 5,

@@ -2,7 +2,6 @@
 #include <pthread.h>
 
 #include "deliver.h"
-#include "suite.h"
 
 #define SINCE "'since':'2020-01-01T00:00:00Z'"
 

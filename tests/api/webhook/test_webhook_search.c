@@ -1,6 +1,5 @@
 /* The log of deliveries: what it keeps of each attempt, searches in it, and its export. */
 #include "deliver.h"
-#include "suite.h"
 
 #define ANSWER_THANKS "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nthanks"
 

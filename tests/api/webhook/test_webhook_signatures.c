@@ -1,6 +1,5 @@
 /* Requests to receivers: signatures over the exact bytes, and the code that verifies them. */
 #include "deliver.h"
-#include "suite.h"
 
 /* Returns characters that JSON writers encode differently. */
 static char *odd_characters(void)

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 
 #include "deliver.h"
-#include "suite.h"
 
 enum {
     HOOKS = 8,

@@ -7,7 +7,6 @@
 
 #include "exchange.h"
 #include "receive.h"
-#include "suite.h"
 
 /* lenient: loopback allowed; closed: the defaults, nothing allowed. */
 static struct host *lenient, *closed;

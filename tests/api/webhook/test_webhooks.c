@@ -4,7 +4,6 @@
  */
 #include "hook_owners.h"
 #include "receive.h"
-#include "suite.h"
 
 enum { MANY = 1100 };
 

@@ -3,7 +3,6 @@
  * read and responses that are sent in pieces do not count in the memory limits, which the unit
  * tests quota and http_shares have in all cases.
  */
-#include "exchange.h"
 #include "stage.h"
 #include "talk.h"
 #include "wire.h"

@@ -2,7 +2,6 @@
  * Idempotency-Key: however often a request is repeated, there is one response and one row. See
  * statuses for the key on every operation that creates something.
  */
-#include "exchange.h"
 #include "stage.h"
 #include "talk.h"
 

@@ -4,8 +4,6 @@
  */
 #include "hook.h"
 #include "stage.h"
-#include "suite.h"
-#include "talk.h"
 
 enum { KINDS = 3, WRITERS = 8 };
 

@@ -6,7 +6,6 @@
 #include <poll.h>
 
 #include "fault/common.h"
-#include "health_watch.h"
 #include "stage.h"
 #include "talk.h"
 #include "wire.h"

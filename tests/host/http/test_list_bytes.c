@@ -13,8 +13,6 @@
 #include "reference_document.h"
 #include "schema.h"
 #include "sse.h"
-#include "suite.h"
-#include "talk.h"
 
 /* ROOM allows for the listener, jobs and the token; LOOKS_MS is how long a stream without news is
  * watched. */

@@ -3,7 +3,6 @@
  * proxy's clients. Every error in the tests has the service's body and
  * safe headers, see ck_wire_error(); the unit test http_requests has HEAD.
  */
-#include "exchange.h"
 #include "stage.h"
 #include "wire.h"
 

@@ -3,7 +3,6 @@
  * response's `warnings`, or in X-Ignored-Parameters. The errors of other requests name the field or
  * the position. The unit tests field, query and json have all rules.
  */
-#include "exchange.h"
 #include "stage.h"
 
 #define FIND "POST /api/chat/conversations/find"

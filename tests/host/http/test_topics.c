@@ -1,6 +1,5 @@
 /* Streams of any module on several loops and hosts. The unit test http_streams has one loop, and
  * the suite stream_end reloads. */
-#include "client.h"
 #include "sse.h"
 #include "talk.h"
 

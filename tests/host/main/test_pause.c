@@ -3,7 +3,6 @@
  * if an operator pauses them. Requests are served meanwhile.
  */
 #include "exposition.h"
-#include "receive.h"
 #include "relay.h"
 
 enum { LONG_MS = 30000, BEATS = 3 /* every 3 s; jobs are due after 5 s */ };

@@ -2,7 +2,6 @@
  * Modules in C++ and in Rust, as `busbar module new` writes them, in a host: settings, statements
  * and responses, reloads, exceptions and panics, and requests that run out of memory.
  */
-#include "client.h"
 #include "hello.h"
 #include "stage.h"
 

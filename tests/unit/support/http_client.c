@@ -10,8 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http_stage.h"
-
 enum { PIECE = 256 * 1024, SMALL = 16 * 1024 };
 
 static struct client *clients;

@@ -10,7 +10,6 @@
 #include "core/server/stream.h"
 #include "fixture.h"
 #include "http_client.h"
-#include "http_stage.h"
 
 enum { BRIEF_MS = 20, ACCOUNT = 7 };
 
