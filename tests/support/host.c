@@ -23,13 +23,12 @@ static char *section(const char *name, const char *lines)
  */
 static char *auth_section(const char *lines)
 {
-    static const char *const limits[] = {"login_failures_per_account", "login_failures_per_address",
-                                         "links_per_address", "registrations_per_address"};
     char *all = text("auth:\n%s", lines ? lines : AUTH_DEFAULTS);
 
-    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
-        if (!strstr(all, limits[i]))
-            all = text("%s  %s: 100000\n", all, limits[i]);
+    EACH_TEXT (limit, "login_failures_per_account", "login_failures_per_address",
+               "links_per_address", "registrations_per_address")
+        if (!strstr(all, limit))
+            all = text("%s  %s: 100000\n", all, limit);
     return all;
 }
 
@@ -182,8 +181,6 @@ void hosts_stop(void)
  */
 static void host_statements_right(const struct host *host, const char *log)
 {
-    static const char *const wrong[] = {"42601", "42703", "42725", "42804", "42883", "42P18"};
-
     for (const char *line = strstr(log, "level=error"); line;
          line = strstr(line + 1, "level=error")) {
         const char *module = strstr(line, " module="), *end = strchrnul(line, '\n');
@@ -193,8 +190,8 @@ static void host_statements_right(const struct host *host, const char *log)
                         module + 8),
                    F_OK))
             continue;
-        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-            const char *at = strstr(line, text(" sqlstate=%s", wrong[i]));
+        EACH_TEXT (bad, "42601", "42703", "42725", "42804", "42883", "42P18") {
+            const char *at = strstr(line, text(" sqlstate=%s", bad));
 
             ck_assert_msg(!at || at > end, "%s: a statement of a module is wrong: %.*s", host->name,
                           (int)(end - line), line);
@@ -204,12 +201,11 @@ static void host_statements_right(const struct host *host, const char *log)
 
 void host_log_clean(const struct host *host)
 {
-    static const char *const reports[] = {"AddressSanitizer", "LeakSanitizer", "ThreadSanitizer",
-                                          ": runtime error: "};
     const char *log = file_text(host->log);
 
-    for (size_t i = 0; i < sizeof(reports) / sizeof(reports[0]); i++) {
-        const char *at = strstr(log, reports[i]);
+    EACH_TEXT (report, "AddressSanitizer", "LeakSanitizer", "ThreadSanitizer",
+               ": runtime error: ") {
+        const char *at = strstr(log, report);
 
         if (at) /* check prints no message if a suite's tear-down fails */
             fprintf(stderr, "integration: %s: a sanitizer reports in %s\n", host->name, host->log);

@@ -269,13 +269,10 @@ static const char *body_problem(const json_t *content, const struct reference_an
 /* Returns whether the route belongs to a module of the tests or examples, or to another server. */
 static bool is_foreign(const char *target)
 {
-    static const char *const paths[] = {
-        "/bad/",         "/late",      "/api/poke/", "/api/keys/", "/api/wave", "/api/hello",
-        "/api/cpps",     "/api/rusts", "/witness",   "/-/",        "/stats",    "/crash",
-        "/api/contacts", "/ids?",      "/count?",    "/relay",     "/live",     "/api/notes"};
-
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        if (!strncmp(target, paths[i], strlen(paths[i])))
+    EACH_TEXT (path, "/bad/", "/late", "/api/poke/", "/api/keys/", "/api/wave", "/api/hello",
+               "/api/cpps", "/api/rusts", "/witness", "/-/", "/stats", "/crash", "/api/contacts",
+               "/ids?", "/count?", "/relay", "/live", "/api/notes") {
+        if (!strncmp(target, path, strlen(path)))
             return true;
     }
     return false;

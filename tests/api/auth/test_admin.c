@@ -171,13 +171,12 @@ TEST(invalid_changes_of_an_account_are_refused)
     struct person *person = person_register(host, "unfit", NULL);
     static const char *const wrong[][2] = {
         {"status", "Gone"}, {"status", "active"}, {"role", "Root"}, {"role", "7"}, {"email", "a@"}};
-    static const char *const ids[] = {"0", "-1", "x", "1e3", "0x1", "9223372036854775808"};
 
     for (size_t i = 0; i < COUNT(wrong); i++)
         ck_error(person_change(host, admin, person, wrong[i][0], wrong[i][1]), 400, "");
     ck_error(person_change(host, admin, person, "email", ADMIN_EMAIL), 409, "");
-    for (size_t i = 0; i < COUNT(ids); i++)
-        ask(admin, 400, NULL, "GET /api/admin/users/%s", ids[i]);
+    EACH_TEXT (id, "0", "-1", "x", "1e3", "0x1", "9223372036854775808")
+        ask(admin, 400, NULL, "GET /api/admin/users/%s", id);
     ask(admin, 404, NULL, "GET /api/admin/users/9223372036854775807");
 }
 

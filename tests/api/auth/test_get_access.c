@@ -241,14 +241,11 @@ TEST(get_access_reports_malformed_requests_as_invalid_request)
 
 TEST(get_access_reports_other_grants_as_unsupported_grant_type)
 {
-    static const char *const bodies[] = {
-        "password&client_id=a&client_secret=b", "authorization_code&client_id=a&client_secret=b",
-        "refresh_token&client_id=a&client_secret=b",
-        "CLIENT_CREDENTIALS&client_id=a&client_secret=b", "password&username=a&password=b"};
-
-    for (size_t i = 0; i < COUNT(bodies); i++)
-        grant(&(struct grant){FORM, text("grant_type=%s", bodies[i]), NULL,
-                              "unsupported_grant_type"});
+    EACH_TEXT (body, "password&client_id=a&client_secret=b",
+               "authorization_code&client_id=a&client_secret=b",
+               "refresh_token&client_id=a&client_secret=b",
+               "CLIENT_CREDENTIALS&client_id=a&client_secret=b", "password&username=a&password=b")
+        grant(&(struct grant){FORM, text("grant_type=%s", body), NULL, "unsupported_grant_type"});
 }
 
 /* ---- clients ---- */

@@ -307,25 +307,18 @@ TEST(an_email_in_any_case_or_with_blanks_is_one_account)
 
 TEST(credentials_that_are_not_strings_are_400)
 {
-    static const char *const bodies[] = {
-        "{\"email\":{\"$gt\":\"\"},\"password\":\"12345678\"}",
+    EACH_TEXT (
+        body, "{\"email\":{\"$gt\":\"\"},\"password\":\"12345678\"}",
         "{\"email\":[\"known@example.com\"],\"password\":\"12345678\"}",
         "{\"email\":null,\"password\":\"12345678\"}",
         "{\"username\":\"known@example.com\",\"password\":{\"$ne\":\"x\"}}",
         "{\"username\":\"known@example.com\",\"password\":null}",
         "{\"username\":\"known@example.com\",\"password\":true}",
         "{\"username\":\"known@example.com\",\"password\":12345678}",
-        "{\"username\":\"known@example.com\"}",
-        "{\"password\":\"12345678\"}",
+        "{\"username\":\"known@example.com\"}", "{\"password\":\"12345678\"}",
         "{\"username\":\"known@example.com\",\"username\":\"a@b.c\",\"password\":\"12345678\"}",
-        "[]",
-        "\"known@example.com\"",
-        "null",
-        "{",
-        ""};
-
-    for (size_t i = 0; i < COUNT(bodies); i++)
-        ck_error(login_json(bodies[i]), 400, "");
+        "[]", "\"known@example.com\"", "null", "{", "")
+        ck_error(login_json(body), 400, "");
 }
 
 TEST(unknown_credentials_of_any_form_are_401)

@@ -94,22 +94,17 @@ TEST(a_refresh_returns_an_access_token_of_an_hour_and_another_cookie)
 
 TEST(a_missing_or_malformed_cookie_is_204_and_an_unknown_one_401)
 {
-    static const char *const malformed[] = {
-        "Cookie: a=b",
-        "Cookie: busbar_refresh=",
-        "Cookie: busbar_refresh=.",
-        "Cookie: xbusbar_refresh=01a21bd9-7e97-7d98-8ed0-967f5cb61b5f."
-        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-        "Cookie: busbar_refresh=01A21bd9-7e97-7d98-8ed0-967f5cb61b5f."
-        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-        "Cookie: busbar_refresh=01a21bd9-7e97-7d98-8ed0-967f5cb61b5f."
-        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-    };
     const char *cookie;
 
     remembered("shape", &cookie);
-    for (size_t i = 0; i < COUNT(malformed); i++)
-        ck_status(refresh(malformed[i]), 204);
+    EACH_TEXT (bad, "Cookie: a=b", "Cookie: busbar_refresh=", "Cookie: busbar_refresh=.",
+               "Cookie: xbusbar_refresh=01a21bd9-7e97-7d98-8ed0-967f5cb61b5f."
+               "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+               "Cookie: busbar_refresh=01A21bd9-7e97-7d98-8ed0-967f5cb61b5f."
+               "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+               "Cookie: busbar_refresh=01a21bd9-7e97-7d98-8ed0-967f5cb61b5f."
+               "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")
+        ck_status(refresh(bad), 204);
     ck_status(refresh(NULL), 204);
     ck_status(refresh(text("%.*s; c=d", (int)(strstr(cookie, "; c=d") - cookie - 1), cookie)), 204);
     is_over("Cookie: busbar_refresh=01a21bd9-7e97-7d98-8ed0-967f5cb61b5f."

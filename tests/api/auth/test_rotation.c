@@ -21,13 +21,11 @@ TEST(tokens_of_a_retired_key_are_revoked_and_of_an_unknown_key_unauthorized)
     me_soon(two, person->token, 401, REVOKED);
     host_says(one, 0, "reload"); /* the new generation reads the keys again */
     ask_on(one, person, 401, REVOKED, "GET /api/auth/me");
-    const char *forgeries[] = {forged(header, payload, "SHA256", "another key"),
-                               forged(kid, payload, "SHA256", "another key"),
-                               assembled(kid, payload, parts.signature)};
-
-    for (size_t i = 0; i < sizeof(forgeries) / sizeof(forgeries[0]); i++) {
-        ask_on(one, bearer(forgeries[i]), 401, "Unauthorized", "GET /api/auth/me");
-        ask_on(two, bearer(forgeries[i]), 401, "Unauthorized", "GET /api/auth/me");
+    EACH_TEXT (forgery, forged(header, payload, "SHA256", "another key"),
+               forged(kid, payload, "SHA256", "another key"),
+               assembled(kid, payload, parts.signature)) {
+        ask_on(one, bearer(forgery), 401, "Unauthorized", "GET /api/auth/me");
+        ask_on(two, bearer(forgery), 401, "Unauthorized", "GET /api/auth/me");
     }
     ask_on(two, bearer(person_login(two, person)), 200, NULL, "GET /api/auth/me");
     ask_on(one, person, 200, NULL, "GET /api/auth/me");

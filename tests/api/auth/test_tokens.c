@@ -65,20 +65,11 @@ TEST(a_request_without_a_token_is_401_with_www_authenticate)
 
 TEST(other_schemes_and_malformed_authorization_headers_are_401)
 {
-    const char *const values[] = {"Basic dXNlcjpwYXNzd29yZA==",
-                                  "Bearer",
-                                  "Bearer ",
-                                  "Bearer a b",
-                                  text("Bearer %s x", person->token),
-                                  text("Bearer,%s", person->token),
-                                  text("Bearer=%s", person->token),
-                                  text("Bearer \"%s\"", person->token),
-                                  text("Token %s", person->token),
-                                  text("BearerX %s", person->token),
-                                  person->token};
-
-    for (size_t i = 0; i < COUNT(values); i++)
-        ck_error(me_with(text("Authorization: %s", values[i]), NULL), 401, "Unauthorized");
+    EACH_TEXT (value, "Basic dXNlcjpwYXNzd29yZA==", "Bearer", "Bearer ", "Bearer a b",
+               text("Bearer %s x", person->token), text("Bearer,%s", person->token),
+               text("Bearer=%s", person->token), text("Bearer \"%s\"", person->token),
+               text("Token %s", person->token), text("BearerX %s", person->token), person->token)
+        ck_error(me_with(text("Authorization: %s", value), NULL), 401, "Unauthorized");
 }
 
 TEST(the_bearer_scheme_is_accepted_in_any_case)
@@ -149,20 +140,13 @@ static const char *with_kid(const char *kid)
 
 TEST(a_token_with_an_unknown_kid_is_401)
 {
-    const char *const kids[] = {"\"../../../../../../dev/null\"",
-                                "\"' OR '1'='1\"",
-                                "\"'; DROP TABLE auth_key; --\"",
-                                "\"x' UNION SELECT ''::bytea --\"",
-                                "\"\"",
-                                "null",
-                                "7",
-                                "[\"a\"]",
-                                "\"\\u0000\""};
     PGconn *db = database_connect(the_postgres, "tokens");
     int64_t keys = sql_number(db, "SELECT count(*) FROM auth_key");
 
-    for (size_t i = 0; i < COUNT(kids); i++)
-        refused(forged(with_member(header, "kid", kids[i]), payload, "SHA256", ""));
+    EACH_TEXT (kid, "\"../../../../../../dev/null\"", "\"' OR '1'='1\"",
+               "\"'; DROP TABLE auth_key; --\"", "\"x' UNION SELECT ''::bytea --\"", "\"\"", "null",
+               "7", "[\"a\"]", "\"\\u0000\"")
+        refused(forged(with_member(header, "kid", kid), payload, "SHA256", ""));
     refused(with_kid(text_repeated("k", 3000)));
     struct answer *answer = me(with_kid(text_repeated("k", 10240)));
 

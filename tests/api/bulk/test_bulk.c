@@ -221,27 +221,14 @@ TEST(a_missing_required_column_fails_every_row)
 
 TEST(malformed_job_ids_are_client_errors_on_every_route)
 {
-    static const char *const routes[] = {
-        "POST " BULK "/%s/confirm",   "POST " BULK "/%s/cancel",         "DELETE " BULK "/%s",
-        "GET " BULK "/%s/failed.csv", "GET " BULK "/bulk-upload-log/%s", "GET " BULK "/%s/stream",
-        "GET " BULK "?after=%s"};
-    static const char *const ids[] = {"1",
-                                      "-1",
-                                      "x",
-                                      "null",
-                                      "%00",
-                                      "%27",
-                                      "..%2F..",
-                                      "%C3%28",
-                                      "0195f3a0-1111-7222-8333-44445555666",
-                                      "0195f3a0-1111-7222-8333-4444555566667",
-                                      "0195f3a0-1111-7222-8333-44445555666g",
-                                      "0195f3a0111172228333444455556666",
-                                      "%7B0195f3a0-1111-7222-8333-444455556666%7D"};
-
-    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
-        for (size_t k = 0; k < sizeof ids / sizeof ids[0]; k++) {
-            const char *request = text(routes[i], ids[k]), *path = strchr(request, ' ');
+    EACH_TEXT (route, "POST " BULK "/%s/confirm", "POST " BULK "/%s/cancel", "DELETE " BULK "/%s",
+               "GET " BULK "/%s/failed.csv", "GET " BULK "/bulk-upload-log/%s",
+               "GET " BULK "/%s/stream", "GET " BULK "?after=%s")
+        EACH_TEXT (id, "1", "-1", "x", "null", "%00", "%27", "..%2F..", "%C3%28",
+                   "0195f3a0-1111-7222-8333-44445555666", "0195f3a0-1111-7222-8333-4444555566667",
+                   "0195f3a0-1111-7222-8333-44445555666g", "0195f3a0111172228333444455556666",
+                   "%7B0195f3a0-1111-7222-8333-444455556666%7D") {
+            const char *request = text(route, id), *path = strchr(request, ' ');
             const char *method = text("%.*s", (int)(path - request), request);
             struct answer *answer = http(host, method, path + 1, m->token, NULL);
 

@@ -19,10 +19,6 @@ static void expect_device(const char *key, const char *expected)
 
 TEST(a_row_creates_the_same_device_as_a_request)
 {
-    static const char *const same[] = {
-        "siteName",   "countryCode", "commissioningDate", "capacity", "latitude",
-        "longitude",  "fuelCode",    "serialNumber",      "timezone", "yieldValue",
-        "attributes", "documents",   "organizationId"};
     struct answer *single =
         ask(m, 201, NULL,
             "POST /api/device {'externalId':'single','siteName':'Hill; north',"
@@ -37,8 +33,10 @@ TEST(a_row_creates_the_same_device_as_a_request)
     bulk_rows(bulk_store(m, id), "1  row  success\n");
     struct answer *row = ck_status(device_get(m, "row"), 200);
 
-    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++)
-        ck_assert_str_eq(device_field(row, same[i]), device_field(single, same[i]));
+    EACH_TEXT (field, "siteName", "countryCode", "commissioningDate", "capacity", "latitude",
+               "longitude", "fuelCode", "serialNumber", "timezone", "yieldValue", "attributes",
+               "documents", "organizationId")
+        ck_assert_str_eq(device_field(row, field), device_field(single, field));
 }
 
 /* PostgreSQL gets the cells as arrays, in which these characters have a meaning. */
@@ -332,11 +330,9 @@ TEST(a_leading_apostrophe_is_removed_unless_an_id_has_it)
 
 TEST(an_export_of_readings_can_be_uploaded_again)
 {
-    static const char *const names[] = {"=e1", "+e2", "-e3", "@e4", "\uff1de5", "e;-6", "\"=e7"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *path = text("/api/meter-reads/new/%s", encoded(names[i]));
-        int64_t id = meter_make(host, m, names[i], 100, INT64_C(1514764800000));
+    EACH_TEXT (name, "=e1", "+e2", "-e3", "@e4", "\uff1de5", "e;-6", "\"=e7") {
+        const char *path = text("/api/meter-reads/new/%s", encoded(name));
+        int64_t id = meter_make(host, m, name, 100, INT64_C(1514764800000));
 
         ask(m, 201, NULL,
             "POST %s {'type':'History','unit':'kWh','reads':[{'startDate':'2026-01-01',"

@@ -152,18 +152,17 @@ TEST(a_group_is_read_and_renamed_only_by_its_organization)
 
 TEST(a_groups_name_has_no_invisible_characters)
 {
-    static const char *const names[] = {"roof\u200Btops", "\u202Eroof", "roof\u00AD",
-                                        "roo\u0301f\\tx", "e\u0301",    "\u2800"};
     struct person *m = certificate_person("groups.names");
     int64_t group = certificate_group_of(m, "gn1", "daily", days_ago(20), NULL);
     const char *field = "{'errors':[{'field':'name'}]}";
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ask(m, 400, field, "PATCH " GROUPS "/%jd {'name':'%s'}", group, names[i]);
+    EACH_TEXT (name, "roof\u200Btops", "\u202Eroof", "roof\u00AD", "roo\u0301f\\tx", "e\u0301",
+               "\u2800") {
+        ask(m, 400, field, "PATCH " GROUPS "/%jd {'name':'%s'}", group, name);
         ask(m, 400, field,
             "POST " GROUPS " {'name':'%s','deviceIds':['gn1'],'frequency':'daily',"
             "'start':'2026-01-01'}",
-            names[i]);
+            name);
     }
 }
 

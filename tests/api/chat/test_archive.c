@@ -288,8 +288,6 @@ TEST_EACH(a_damaged_part_in_the_middle_hides_only_its_messages, sizeof damages /
     intmax_t first = sql_number(db, text("SELECT first %s", part));
     intmax_t last = sql_number(db, text("SELECT last %s", part));
     const char *file = text("f='%s/%.2s/%s'", store, name, name);
-    const char *refused[] = {text("?after=%jd", first - 2), text("?after=%jd", last - 1),
-                             text("?order=desc&before=%jd", last + 1)};
 
     ck_assert_int_eq(system(text("%s; cp $f $f.kept && %s", file, damages[_i].command)), 0);
     /* a response that has begun is cut, because its status cannot become 503 */
@@ -297,8 +295,9 @@ TEST_EACH(a_damaged_part_in_the_middle_hides_only_its_messages, sizeof damages /
 
     ck_assert_int_eq(cut->status, 0);
     ck_assert_uint_gt(cut->length, 0);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        struct answer *answer = talk_chain(host, platform, &talk, refused[i]);
+    EACH_TEXT (query, text("?after=%jd", first - 2), text("?after=%jd", last - 1),
+               text("?order=desc&before=%jd", last + 1)) {
+        struct answer *answer = talk_chain(host, platform, &talk, query);
 
         ck_error(answer, 503, "Archived messages");
         ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));

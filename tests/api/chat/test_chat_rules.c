@@ -139,7 +139,6 @@ TEST(a_user_may_start_only_conversations_that_it_takes_part_in)
 /* Names are found literally. */
 TEST(find_returns_only_conversations_of_the_caller_with_the_literal_name)
 {
-    static const char *const patterns[] = {"%", "_", "*", "O11_name", "O11%", "' OR 1=1 --"};
     struct talk mine = talk_of_a("O11-name"), literal;
     const char *id = text("{'id':%jd}", (intmax_t)mine.id);
 
@@ -147,8 +146,8 @@ TEST(find_returns_only_conversations_of_the_caller_with_the_literal_name)
     ask(a, 200, id, FIND " {}");
     ask(a, 200, id, FIND " {'deviceProjectName':'O11-name'}");
     ask(a, 200, "null", FIND " {'participant1':'partner.of.b@shop.example'}");
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        ask(a, 200, "null", FIND " {'deviceProjectName':'%s'}", patterns[i]);
+    EACH_TEXT (pattern, "%", "_", "*", "O11_name", "O11%", "' OR 1=1 --")
+        ask(a, 200, "null", FIND " {'deviceProjectName':'%s'}", pattern);
     literal = talk_of_a("100 % of_*");
     ask(a, 200, text("{'id':%jd}", (intmax_t)literal.id),
         FIND " {'deviceProjectName':'100 %% of_*'}");

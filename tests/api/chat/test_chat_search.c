@@ -62,11 +62,6 @@ TEST(a_found_message_has_its_place_author_time_and_text)
 
 TEST(every_word_must_begin_a_word_of_the_message_in_any_case)
 {
-    static const char *const texts[] = {
-        "Wechselrichter (Halle 3) meldet \"Fehler_47\": 4,812 kWh <b>fett</b> a@solar.example",
-        "\xe7\x94\xb5\xe6\x9c\xba\xe6\x95\x85\xe9\x9a\x9c\xef\xbc\x8c \xf0\x9f\x91\x8d",
-        "tab\tand\nline, na\xc3\xafve \xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d o'clock",
-    };
     static const struct {
         const char *query;
         size_t count;
@@ -93,8 +88,12 @@ TEST(every_word_must_begin_a_word_of_the_message_in_any_case)
     };
     struct person *c = person_with_role(host, admin, "search.c", "User");
 
-    for (size_t i = 0; i < COUNT(texts); i++)
-        talk_saying(c, "partner.of.c@shop.example", texts[i]);
+    EACH_TEXT (
+        pattern,
+        "Wechselrichter (Halle 3) meldet \"Fehler_47\": 4,812 kWh <b>fett</b> a@solar.example",
+        "\xe7\x94\xb5\xe6\x9c\xba\xe6\x95\x85\xe9\x9a\x9c\xef\xbc\x8c \xf0\x9f\x91\x8d",
+        "tab\tand\nline, na\xc3\xafve \xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d o'clock")
+        talk_saying(c, "partner.of.c@shop.example", pattern);
     for (size_t i = 0; i < COUNT(rows); i++)
         ck_assert_msg(found(c, rows[i].query) == rows[i].count, "%s", rows[i].query);
 }

@@ -121,13 +121,11 @@ TEST(a_client_that_was_away_for_long_is_served_from_the_database)
 
 TEST(malformed_event_ids_are_refused_and_foreign_ones_restart_the_stream)
 {
-    static const char *const malformed[] = {
-        "x", "1", "1:2", "5:6:9", "1:2:3:4", "-1:1:", "0:0:", "0:5:0", "99999999999999999999:1:"};
+    EACH_TEXT (bad, "x", "1", "1:2", "5:6:9", "1:2:3:4", "-1:1:", "0:0:", "0:5:0",
+               "99999999999999999999:1:") {
+        struct sse *sse = sse_open(live.host, live.platform->token, bad, 0);
 
-    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
-        struct sse *sse = sse_open(live.host, live.platform->token, malformed[i], 0);
-
-        ck_assert_msg(sse->status == 400, "%s: %s", malformed[i], sse->headers);
+        ck_assert_msg(sse->status == 400, "%s: %s", bad, sse->headers);
         sse_close(sse);
     }
     struct sse *empty = live_listen(live.host, live.platform, "");

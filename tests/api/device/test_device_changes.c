@@ -95,8 +95,6 @@ static void make_whole(const char *key)
 
 TEST(null_clears_a_field_and_an_attribute)
 {
-    static const char *const own[] = {"id", "uuid", "externalId", "createdAt", "updatedAt"};
-
     make_whole("cleared");
     ask(m, 201, NULL, "POST /api/device {'externalId':'bare'}");
     struct answer *bare = ask(m, 200, NULL, "GET /api/device/bare");
@@ -112,9 +110,9 @@ TEST(null_clears_a_field_and_an_attribute)
     ask(m, 200, NULL, "PATCH /api/device/cleared %s", nothing);
     struct answer *after = ask(m, 200, NULL, "GET /api/device/cleared");
 
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        json_object_del(after->json, own[i]);
-        json_object_del(bare->json, own[i]);
+    EACH_TEXT (member, "id", "uuid", "externalId", "createdAt", "updatedAt") {
+        json_object_del(after->json, member);
+        json_object_del(bare->json, member);
     }
     ck_assert_msg(json_equal(after->json, bare->json), "%s", after->body);
     ck_assert_int_eq(updates_of("cleared"), 3);

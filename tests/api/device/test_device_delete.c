@@ -21,11 +21,9 @@ TEST(a_deleted_device_is_deleted_with_its_readings)
     ck_error(meter_read(host, m, "gone", "History", days_ago(30), days_ago(29), 1e9), 409, "");
     ck_assert_int_eq(rows_of("reading_refused", device), 1);
     ask(m, 200, NULL, "DELETE /api/device/gone");
-    static const char *const tables[] = {"reading", "reading_device", "reading_refused",
-                                         "certificate_look", "certificate_history"};
-
-    for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
-        ck_assert_msg(rows_of(tables[i], device) == 0, "%s", tables[i]);
+    EACH_TEXT (table, "reading", "reading_device", "reading_refused", "certificate_look",
+               "certificate_history")
+        ck_assert_msg(rows_of(table, device) == 0, "%s", table);
     ask(m, 404, NULL, "GET /api/device/gone");
     ask(m, 404, NULL, "GET /api/meter-reads/new/gone");
     ask(m, 404, NULL, "DELETE /api/device/gone");

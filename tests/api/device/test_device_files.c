@@ -64,17 +64,16 @@ TEST(json_and_multipart_create_the_same_device)
         "\"latitude\":\"1.50\",\"longitude\":2,\"commissioningDate\":\"2024-01-31\","
         "\"fuelCode\":\"X\",\"more\":{\"a\":[1,2]}}";
     /* The second response also has a warning, because its device looks like the first one. */
-    static const char *const own[] = {"id",        "uuid",     "organizationId", "createdAt",
-                                      "updatedAt", "warnings", "warningDetails"};
     struct upload_body body = {NULL, 0};
 
     upload_part(&body, "name=\"deviceToRegister\"; filename=\"blob\"", device, sizeof device - 1);
     struct answer *multipart = ck_status(files_post(host, m, &body), 201);
     struct answer *json = ask(k, 201, NULL, "POST /api/device %s", device);
 
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        json_object_del(multipart->json, own[i]);
-        json_object_del(json->json, own[i]);
+    EACH_TEXT (member, "id", "uuid", "organizationId", "createdAt", "updatedAt", "warnings",
+               "warningDetails") {
+        json_object_del(multipart->json, member);
+        json_object_del(json->json, member);
     }
     ck_assert_msg(json_equal(multipart->json, json->json), "%s\n%s", multipart->body, json->body);
 }

@@ -90,43 +90,28 @@ TEST(a_cursor_stays_valid_if_its_device_is_deleted)
 
 TEST(a_cursor_of_another_sort_order_is_refused)
 {
-    static const char *const bad[] = {
-        "after=x",       "after=1-5",
-        "after=-1",      "sort=capacity&after=1",
-        "after=1-",      "sort=capacity&after=1-5x",
-        "sort=name",     "sort=capacity&after=1-nan",
-        "order=up",      "sort=updatedAt&after=1-1e999",
-        "inGroup=maybe", "sort=externalId&after=99999999999999999999-a"};
-
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        ask(m, 400, NULL, "GET /api/device?%s", bad[i]);
+    EACH_TEXT (query, "after=x", "after=1-5", "after=-1", "sort=capacity&after=1", "after=1-",
+               "sort=capacity&after=1-5x", "sort=name", "sort=capacity&after=1-nan", "order=up",
+               "sort=updatedAt&after=1-1e999", "inGroup=maybe",
+               "sort=externalId&after=99999999999999999999-a")
+        ask(m, 400, NULL, "GET /api/device?%s", query);
 }
 
 /* In every list, a filter that is not applied is reported. */
 TEST(every_list_warns_about_unknown_parameters)
 {
-    static const char *const paths[] = {DEVICE,
-                                        DEVICE "/my",
-                                        DEVICE "/ignored/documents",
-                                        "/api/admin/device-duplicates",
-                                        "/api/reference/countries",
-                                        "/api/reference/time-zones",
-                                        "/api/meter-reads/new/ignored",
-                                        "/api/meter-reads/new/ignored/totals",
-                                        "/api/meter-reads/new/ignored/export.csv",
-                                        "/api/meter-reads/refused",
-                                        GROUP,
-                                        "/api/certificate-log",
-                                        "/api/certificate-log/export.csv",
-                                        "/api/certificate-log/issuer/certifiedlogOfdevices"};
-
     meter_make(host, m, "ignored", 10, days_ago(100));
-    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+    EACH_TEXT (
+        path, DEVICE, DEVICE "/my", DEVICE "/ignored/documents", "/api/admin/device-duplicates",
+        "/api/reference/countries", "/api/reference/time-zones", "/api/meter-reads/new/ignored",
+        "/api/meter-reads/new/ignored/totals", "/api/meter-reads/new/ignored/export.csv",
+        "/api/meter-reads/refused", GROUP, "/api/certificate-log",
+        "/api/certificate-log/export.csv", "/api/certificate-log/issuer/certifiedlogOfdevices") {
         const char *named =
-            answer_header(get(admin, text("%s?colour=red", paths[i])), "X-Ignored-Parameters");
+            answer_header(get(admin, text("%s?colour=red", path)), "X-Ignored-Parameters");
 
-        ck_assert_msg(named && !strcmp(named, "colour"), "%s: %s", paths[i], named);
-        ck_assert_ptr_null(answer_header(get(admin, paths[i]), "X-Ignored-Parameters"));
+        ck_assert_msg(named && !strcmp(named, "colour"), "%s: %s", path, named);
+        ck_assert_ptr_null(answer_header(get(admin, path), "X-Ignored-Parameters"));
     }
 }
 

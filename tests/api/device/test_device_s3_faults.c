@@ -12,11 +12,10 @@ static void set_up(void)
 
 TEST(a_failed_upload_to_s3_leaves_nothing)
 {
-    static const char *const modes[] = {"refuse", "cut", "hang"};
     int before = bucket_objects(bucket);
 
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        bucket_mode(bucket, modes[i]);
+    EACH_TEXT (mode, "refuse", "cut", "hang") {
+        bucket_mode(bucket, mode);
         struct answer *answer = s3_post(one, "Fails", upload_noise(77, 3 * MIB), 3 * MIB);
 
         s3_expect_refused(answer);
@@ -34,12 +33,11 @@ TEST(a_failed_upload_to_s3_leaves_nothing)
 
 TEST(a_failed_download_from_s3_never_returns_wrong_content)
 {
-    static const char *const modes[] = {"refuse", "cut", "hang", "corrupt"};
     char *bytes = upload_noise(78, 2 * MIB);
     const char *path = s3_path(ck_status(s3_post(one, "Reads", bytes, 2 * MIB), 201), 0);
 
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        bucket_mode(bucket, modes[i]);
+    EACH_TEXT (mode, "refuse", "cut", "hang", "corrupt") {
+        bucket_mode(bucket, mode);
         s3_expect_refused(s3_get(two, path));
         ck_status(s3_get(two, "/api/health"), 200);
     }

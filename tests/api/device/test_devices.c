@@ -112,9 +112,6 @@ TEST(invalid_fields_are_reported)
 
 TEST(all_errors_of_a_device_are_reported_in_one_response)
 {
-    static const char *const fields[] = {"siteName",          "countryCode", "capacity",
-                                         "commissioningDate", "latitude",    "timezone",
-                                         "organizationId",    "attributes"};
     static const char body[] = "'siteName':[],'countryCode':'XX','capacity':'much','latitude':91,"
                                "'commissioningDate':'2024-02-30','timezone':'Nowhere',"
                                "'organizationId':-1,'attributes':7}";
@@ -127,9 +124,10 @@ TEST(all_errors_of_a_device_are_reported_in_one_response)
         struct answer *answer = ask_with(&rows[i]);
 
         ck_assert_uint_eq(json_array_size(json_object_get(answer->json, "errors")), 9 - i);
-        for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
-            ck_assert_msg(strstr(answer->body, text("{\"field\":\"%s\"", fields[f])), "%s: %s",
-                          fields[f], answer->body);
+        EACH_TEXT (field, "siteName", "countryCode", "capacity", "commissioningDate", "latitude",
+                   "timezone", "organizationId", "attributes")
+            ck_assert_msg(strstr(answer->body, text("{\"field\":\"%s\"", field)), "%s: %s", field,
+                          answer->body);
     }
     ask(m, 400, "{'errors':[{},{},{}]}", MAKE "{'capacity':-1,'countryCode':'XX'}");
 }
@@ -179,14 +177,12 @@ TEST(huge_numbers_in_attributes_are_read_back_with_their_digits)
                                 .method = "POST", .path = DEVICE, .token = m->token, .body = body}),
                   201);
     struct answer *read = ck_status(device_get(m, "Huge"), 200);
-    static const char *const parts[] = {"\"a\":1e+30,",
-                                        "[1.5e+300,5,-10000000000000000000,9223372036854775807]",
-                                        "\"-\":-9223372036854775808", "[9007199254740993,0.25]",
-                                        "\"text\":\"\\\"10000000000000000000000\\\\\""};
 
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        ck_assert_msg(strstr(made->body, parts[i]), "%s", made->body);
-        ck_assert_msg(strstr(read->body, parts[i]), "%s", read->body);
+    EACH_TEXT (part, "\"a\":1e+30,", "[1.5e+300,5,-10000000000000000000,9223372036854775807]",
+               "\"-\":-9223372036854775808", "[9007199254740993,0.25]",
+               "\"text\":\"\\\"10000000000000000000000\\\\\"") {
+        ck_assert_msg(strstr(made->body, part), "%s", made->body);
+        ck_assert_msg(strstr(read->body, part), "%s", read->body);
     }
     struct answer *list = ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
 

@@ -113,11 +113,8 @@ static size_t operations(const json_t *document)
 /* Pages and their files are for browsers. */
 static bool is_page(const char *path)
 {
-    static const char *const pages[] = {"/", "/console", "/console/assets/:file", "/swagger",
-                                        "/swagger/assets/:file"};
-
-    for (size_t i = 0; i < COUNT(pages); i++)
-        if (!strcmp(pages[i], path))
+    EACH_TEXT (page, "/", "/console", "/console/assets/:file", "/swagger", "/swagger/assets/:file")
+        if (!strcmp(page, path))
             return true;
     return false;
 }

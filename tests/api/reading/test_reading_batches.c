@@ -112,12 +112,6 @@ TEST(a_reading_sent_many_times_with_one_idempotency_key_is_counted_once)
 
 TEST(an_overlap_error_names_the_stored_reading_and_whether_it_is_equal)
 {
-    const char *const others[] = {
-        read_of("@9", "@8", 32, ""),
-        read_of("@9", "@8", 31, ",'type':'History'"),
-        read_of(time_text(days_ago(9) - 1), "@8", 31, ""),
-        read_of("@9", time_text(days_ago(8) + 1), 31, ""),
-    };
     const char *key = plant("names");
     const char *problem = "{'message':'Conflict*','errors':[{'field':'value','problem':"
                           "'overlaps the stored Delta reading of 31 Wh from @9 to @8, which is %s "
@@ -125,8 +119,10 @@ TEST(an_overlap_error_names_the_stored_reading_and_whether_it_is_equal)
 
     post_reading(key, read_of("@9", "@8", 31, ""), 201, NULL);
     post_reading(key, read_of("@9", "@8", 31, ""), 409, text(problem, "the same", ", sent again"));
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        post_reading(key, others[i], 409, text(problem, "a different", ""));
+    EACH_TEXT (other, read_of("@9", "@8", 32, ""), read_of("@9", "@8", 31, ",'type':'History'"),
+               read_of(time_text(days_ago(9) - 1), "@8", 31, ""),
+               read_of("@9", time_text(days_ago(8) + 1), 31, ""))
+        post_reading(key, other, 409, text(problem, "a different", ""));
     ck_assert_int_eq(stored(key), 1);
 }
 

@@ -88,14 +88,13 @@ TEST(every_reading_route_accepts_the_numeric_device_id)
     ck_assert_int_eq(meter_total(host, m, id), 14);
     ck_assert_uint_eq(text_lines(ck_status(export_of(m, id, ""), 200)->body), 3);
     ck_error(meter_series(host, m, id, "Delta", days_ago(4), DAY_MS, 1, 7), 409, "Conflict");
-    const char *const paths[] = {text("new/%s/totals", id), text("latestread/%s", id),
-                                 text("refused?externalId=%s", id)};
 
-    for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
-        struct answer *answer = ask(m, 200, NULL, "GET /api/meter-reads/%s", paths[i]);
+    EACH_TEXT (path, text("new/%s/totals", id), text("latestread/%s", id),
+               text("refused?externalId=%s", id)) {
+        struct answer *answer = ask(m, 200, NULL, "GET /api/meter-reads/%s", path);
 
         ck_assert_msg(json_array_size(answer->json) || json_object_size(answer->json), "%s: %s",
-                      paths[i], answer->body);
+                      path, answer->body);
     }
 }
 

@@ -128,17 +128,15 @@ TEST(the_latest_reading_is_the_one_that_ends_last)
     int64_t none = answer_int(ask(m, 200, NULL, "GET /api/device/%s", plant("never")), "id");
     const char *all =
         text("GET /api/meter-reads/latestread?deviceIds=%jd,%%20%jd,0%%20,%jd", none, id, id);
-    const char *const wrong[] = {"x",   "1,x",   "1,,2", "1,",
-                                 "%20", "1%202", "-1",   "1234567890123456789"};
 
     ask(m, 200, text("[{'deviceId':%jd,'value':30,'type':'History'}]", id), "%s", all);
     ask(admin, 200, "[{}]", "%s", all);
     ask(b, 200, "[]", "%s", all);
     ask(admin, 200, "[{}]", "%s&organizationId=%jd", all, m->organization);
     ask(admin, 200, "[]", "%s&organizationId=%jd", all, b->organization);
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    EACH_TEXT (bad, "x", "1,x", "1,,2", "1,", "%20", "1%202", "-1", "1234567890123456789")
         ask(m, 400, "{'errors':[{'field':'deviceIds'}]}",
-            "GET /api/meter-reads/latestread?deviceIds=%s", wrong[i]);
+            "GET /api/meter-reads/latestread?deviceIds=%s", bad);
 }
 
 TEST(a_request_raises_one_event_per_reading_type)

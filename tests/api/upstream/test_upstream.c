@@ -223,14 +223,13 @@ TEST(forbidden_addresses_and_ports_are_refused)
 
 TEST(invalid_methods_and_headers_are_refused)
 {
-    static const char *const methods[] = {
-        "get", "", "GE T", "GET\r\nX: y", "CONNECT", "TRACE", "MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM"};
     static const char *const names[] = {
         "",     "a b",    "a:",         "a\r\nb",         "h\xC3\xA4",
         "Host", "EXPECT", "Connection", "content-length", "Transfer-Encoding"};
 
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-        ck_error(relay(open_host, "{ss ss}", URL, "method", methods[i]), 502, "The method of the");
+    EACH_TEXT (method, "get", "", "GE T", "GET\r\nX: y", "CONNECT", "TRACE",
+               "MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM")
+        ck_error(relay(open_host, "{ss ss}", URL, "method", method), 502, "The method of the");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         ck_error(relay(open_host, "{ss s{ss}}", URL, "headers", names[i], "x"), 502,
                  i < 5 ? "A header of the request" : "The request must not contain");

@@ -7,14 +7,12 @@ enum { SCANNED = 20000 };
 
 static void expect_request(const json_t *attempt, const struct caught *caught)
 {
-    static const char *const names[] = {
-        "X-Webhook-Event",   "X-Webhook-Attempt", "X-Webhook-Signature", "webhook-id",
-        "webhook-timestamp", "webhook-signature", "traceparent",         "Content-Type"};
     const json_t *headers = json_object_get(attempt, "requestHeaders");
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ck_assert_str_eq(json_string_value(json_object_get(headers, names[i])),
-                         caught_header(caught, names[i]));
+    EACH_TEXT (name, "X-Webhook-Event", "X-Webhook-Attempt", "X-Webhook-Signature", "webhook-id",
+               "webhook-timestamp", "webhook-signature", "traceparent", "Content-Type")
+        ck_assert_str_eq(json_string_value(json_object_get(headers, name)),
+                         caught_header(caught, name));
 }
 
 TEST(the_log_keeps_the_response_and_the_headers_of_every_attempt)

@@ -102,11 +102,10 @@ TEST(a_forbidden_address_in_the_table_is_refused_at_connect)
     struct webhook_made made =
         webhook_make(closed, closed_admin, "http://a.example/", "conversation.created");
     PGconn *db = database_connect(the_postgres, "targets2");
-    const char *urls[] = {catcher_url(catcher, "x"), text("http://localhost:%d/", catcher->port),
-                          text("http://[::ffff:127.0.0.1]:%d/", catcher->port)};
 
-    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
-        const char *values[] = {urls[i], text("hook:%jd", (intmax_t)made.id)};
+    EACH_TEXT (url, catcher_url(catcher, "x"), text("http://localhost:%d/", catcher->port),
+               text("http://[::ffff:127.0.0.1]:%d/", catcher->port)) {
+        const char *values[] = {url, text("hook:%jd", (intmax_t)made.id)};
 
         sql_text(db, "UPDATE webhook_hook SET url = $1", 1, values);
         sql_text(db, "SELECT pg_notify('webhook', $1)", 1, values + 1);
@@ -114,7 +113,7 @@ TEST(a_forbidden_address_in_the_table_is_refused_at_connect)
         json_t *delivery = webhook_wait(closed, closed_admin, &made, "abandoned", 5000);
         const char *error = json_string_value(json_object_get(attempt_of(delivery, 0), "error"));
 
-        ck_assert_msg(error && strstr(error, "not allowed"), "%s: %s", urls[i], error);
+        ck_assert_msg(error && strstr(error, "not allowed"), "%s: %s", url, error);
         ck_status(webhook_call(closed, closed_admin, "DELETE", &made, ""), 200);
         made = webhook_make(closed, closed_admin, "http://a.example/", "conversation.created");
     }

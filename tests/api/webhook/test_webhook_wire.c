@@ -76,12 +76,9 @@ TEST(a_base64_secret_signs_the_same_with_and_without_padding)
 
 TEST(a_whsec_secret_that_is_not_valid_base64_is_refused)
 {
-    static const char *const secrets[] = {"whsec_", "whsec_a", "whsec_not base64!",
-                                          "whsec_YWJj=", "whsec_YWJjZA-_"};
-
-    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
+    EACH_TEXT (secret, "whsec_", "whsec_a", "whsec_not base64!", "whsec_YWJj=", "whsec_YWJjZA-_") {
         ask(admin, 400, NULL,
-            "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':[],'secret':'%s'}", secrets[i]);
+            "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':[],'secret':'%s'}", secret);
     }
 }
 

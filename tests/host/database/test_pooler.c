@@ -50,12 +50,9 @@ static struct pooler *pooler_start(const char *name, const char *mode, const cha
 /* Sets the settings that the pooler drops in the database itself. */
 static void pin(const char *database)
 {
-    static const char *const settings[] = {"intervalstyle = iso_8601", "timezone = 'UTC'",
-                                           "statement_timeout = '4s'",
-                                           "idle_in_transaction_session_timeout = '8s'"};
-
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        postgres_run(the_postgres, text("ALTER DATABASE %s SET %s", database, settings[i]));
+    EACH_TEXT (setting, "intervalstyle = iso_8601", "timezone = 'UTC'", "statement_timeout = '4s'",
+               "idle_in_transaction_session_timeout = '8s'")
+        postgres_run(the_postgres, text("ALTER DATABASE %s SET %s", database, setting));
 }
 
 static struct host *host_behind(struct pooler *pooler, const char *name)

@@ -244,14 +244,11 @@ TEST(an_account_may_have_a_quarter_of_max_requests)
 /* Each was refused, or is in progress because its body never ends. */
 static bool all_have_begun(void)
 {
-    static const char *const lines[] = {
-        "busbar_share_taken{resource=\"anonymous\"}",
-        "busbar_share_refused_total{resource=\"anonymous\",whose=\"all\"}",
-        "busbar_share_refused_total{resource=\"anonymous\",whose=\"owner\"}",
-    };
     double begun = 0;
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        begun += metric(lines[i]);
+    EACH_TEXT (line, "busbar_share_taken{resource=\"anonymous\"}",
+               "busbar_share_refused_total{resource=\"anonymous\",whose=\"all\"}",
+               "busbar_share_refused_total{resource=\"anonymous\",whose=\"owner\"}")
+        begun += metric(line);
     return begun >= STRANGERS * SLOW_BODIES;
 }
 

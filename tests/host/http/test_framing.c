@@ -118,10 +118,8 @@ TEST(a_request_after_a_body_of_any_length_is_served)
 
 TEST(endless_chunk_extensions_and_trailers_are_refused)
 {
-    static const char *const before[] = {"2;a=", "1\r\n{\r\n1;b=", "2\r\n{}\r\n0\r\nA: ", ""};
-
-    for (size_t i = 0; i < COUNT(before); i++)
-        wire_exchange(host, text(CHUNKED "%s%s", before[i], text_repeated("0", 20000)), "400 end");
+    EACH_TEXT (part, "2;a=", "1\r\n{\r\n1;b=", "2\r\n{}\r\n0\r\nA: ", "")
+        wire_exchange(host, text(CHUNKED "%s%s", part, text_repeated("0", 20000)), "400 end");
     /* each is small enough, but all together exceed the limit */
     wire_exchange(host, text(CHUNKED "%s", text_repeated(text("1;a=%0900d\r\n0\r\n", 0), 40)),
                   "400 end");

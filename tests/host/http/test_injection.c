@@ -173,39 +173,29 @@ static void expect_plain_lines(void)
 
 TEST(requests_cannot_inject_log_lines_or_control_sequences)
 {
-    static const char *const users[] = {"a\nts=2026-01-01T00:00:00.000Z level=error msg=forged",
-                                        "a\r\nforged",
-                                        "\x1b[2J\x1b]0;x\x07",
-                                        "%n%n%s%x",
-                                        "\" level=error forged=\"",
-                                        "\342\200\250forged",
-                                        "\302\23331m",
-                                        "\x7f\x08"};
-
-    for (size_t i = 0; i < COUNT(users); i++) {
+    EACH_TEXT (name, "a\nts=2026-01-01T00:00:00.000Z level=error msg=forged", "a\r\nforged",
+               "\x1b[2J\x1b]0;x\x07", "%n%n%s%x", "\" level=error forged=\"", "\342\200\250forged",
+               "\302\23331m", "\x7f\x08") {
         const struct answer *answer =
             http(host, "POST", "/api/auth/login", NULL,
-                 json_pack("{ss ss}", "username", users[i], "password", "no such password"));
+                 json_pack("{ss ss}", "username", name, "password", "no such password"));
 
         ck_assert_msg(answer->status == 400 || answer->status == 401, "%ld", answer->status);
     }
-    static const char *const heads[] = {
-        "GET /api/\x1b[31m HTTP/1.1\r\nHost: x\r\n",
-        "GET /api/%0a%0dts=2026%20level=error HTTP/1.1\r\nHost: x\r\n",
-        "GET /api/%25n%25s HTTP/1.1\r\nHost: x\r\n",
-        "GET /api/\"level=error\" HTTP/1.1\r\nHost: x\r\n",
-        "GET /api/x\ty HTTP/1.1\r\nHost: x\r\n",
-        "GET /api/\302\23331m HTTP/1.1\r\nHost: x\r\n",
-        "G\x1bT /api/health HTTP/1.1\r\nHost: x\r\n",
-        "GET /api/health HTTP/1.1\r\nHost: x\r\nUser-Agent: \x1b[2J%n\r\n",
-        "GET /api/health HTTP/1.1\r\nHost: x\r\nX-Request-Id: a\x1b[2J\r\n",
-        "GET /api/health HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: a\tlevel=error\r\n",
-    };
 
-    for (size_t i = 0; i < COUNT(heads); i++) {
+    EACH_TEXT (head, "GET /api/\x1b[31m HTTP/1.1\r\nHost: x\r\n",
+               "GET /api/%0a%0dts=2026%20level=error HTTP/1.1\r\nHost: x\r\n",
+               "GET /api/%25n%25s HTTP/1.1\r\nHost: x\r\n",
+               "GET /api/\"level=error\" HTTP/1.1\r\nHost: x\r\n",
+               "GET /api/x\ty HTTP/1.1\r\nHost: x\r\n",
+               "GET /api/\302\23331m HTTP/1.1\r\nHost: x\r\n",
+               "G\x1bT /api/health HTTP/1.1\r\nHost: x\r\n",
+               "GET /api/health HTTP/1.1\r\nHost: x\r\nUser-Agent: \x1b[2J%n\r\n",
+               "GET /api/health HTTP/1.1\r\nHost: x\r\nX-Request-Id: a\x1b[2J\r\n",
+               "GET /api/health HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: a\tlevel=error\r\n") {
         struct wire *wire = wire_open(host);
 
-        wire_say(wire, "%s\r\n", heads[i]);
+        wire_say(wire, "%s\r\n", head);
         wire_read(wire, 2000);
         wire_close(wire, false);
     }

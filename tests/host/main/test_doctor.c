@@ -41,14 +41,12 @@ static void expect_ok(const char *check)
 /* The clusters of the tests run without fsync, which is the only fault of this installation. */
 TEST(doctor_finds_that_fsync_is_off_and_nothing_else)
 {
-    static const char *const sound[] = {"host",   "database", "rights",     "writes",
-                                        "clock",  "sessions", "partitions", "vacuum",
-                                        "schema", "webhook",  "device"};
     const char *said = host_says(host, 1, "doctor");
 
     ck_assert_msg(strstr(said, "error    durability   fsync is off"), "%s", said);
-    for (size_t i = 0; i < sizeof sound / sizeof sound[0]; i++)
-        ck_assert_msg(strstr(said, text("ok       %s\n", sound[i])), "%s: %s", sound[i], said);
+    EACH_TEXT (setting, "host", "database", "rights", "writes", "clock", "sessions", "partitions",
+               "vacuum", "schema", "webhook", "device")
+        ck_assert_msg(strstr(said, text("ok       %s\n", setting)), "%s: %s", setting, said);
     ck_prints(host, 2, "unknown option --fix", "doctor", "--fix");
 }
 

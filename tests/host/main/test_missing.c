@@ -18,14 +18,13 @@ static void expect_lacking(const char *said)
 TEST(missing_settings_and_modules_are_reported)
 {
     static const char *const add[] = {"user", "add", "--email", "first@example.com", NULL};
-    static const char *const commands[] = {"check", "serve"};
     struct host *lacking = on_database("missing_all", "", NULL);
 
     file_write(lacking->conf, text("database:\n  url: \"\"\nmodule_path: \"%s\"\n"
                                    "modules: [auth, chat, health, webhook]\n",
                                    harness_modules(false)));
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        expect_lacking(host_says(lacking, 1, commands[i]));
+    EACH_TEXT (command, "check", "serve") {
+        expect_lacking(host_says(lacking, 1, command));
     }
     ck_assert_int_eq(host_command(lacking, password, add), 1);
     expect_lacking(file_text(lacking->log));

@@ -37,13 +37,11 @@ TEST(a_second_host_does_not_take_over_the_control_socket)
 TEST(status_shows_modules_pools_and_queues)
 {
     wave = wave_start("reload-show", NULL);
-    const char *const parts[] = {
-        "generation 1: live for ",       "module auth 1.",     "module wave 1.0.0, build ",
-        "pool wave.nap: 1 of 4 threads", "1 workers run",      "loop 0: ",
-        "database read: 2 of 2 conne",   "reloads: 0 done, 0", "Redis responds in "};
-
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        wave_status_soon(wave, parts[i]);
+    EACH_TEXT (part, "generation 1: live for ", "module auth 1.", "module wave 1.0.0, build ",
+               "pool wave.nap: 1 of 4 threads", "1 workers run",
+               "loop 0: ", "database read: 2 of 2 conne", "reloads: 0 done, 0",
+               "Redis responds in ")
+        wave_status_soon(wave, part);
 }
 
 SUITE(reload_status, .timeout_s = 90)

@@ -81,10 +81,8 @@ TEST(signatures_equal_published_test_vectors)
 /* "whsec_" without valid base64 after it is a secret like any other. */
 TEST(a_secret_that_is_not_valid_base64_is_used_as_text)
 {
-    static const char *const secrets[] = {"whsec_", "whsec_a", "whsec_!!!!", "whsec_====", "x"};
-
-    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
-        struct sign_key *key = sign_key_new(algorithm, secrets[i]);
+    EACH_TEXT (secret, "whsec_", "whsec_a", "whsec_!!!!", "whsec_====", "x") {
+        struct sign_key *key = sign_key_new(algorithm, secret);
 
         ck_assert_ptr_nonnull(key);
         sign_key_free(key);
