@@ -70,7 +70,7 @@ void gaps_end(struct gaps *gaps, const char *name)
     atomic_store(&gaps->stop, true);
     pthread_join(gaps->thread, NULL);
     fprintf(stderr, "%s: %ld asked, %ld without an answer, %ld refused, longest gap %jd ms\n", name,
-            gaps->asked, gaps->cut, gaps->refused, (intmax_t)gaps->longest_ms);
+            gaps->asked, gaps->cut, gaps->refused, gaps->longest_ms);
     ck_assert_int_eq(gaps->refused, 0);
 }
 

@@ -73,7 +73,7 @@ static void expect_gap(const struct catcher *catcher, size_t index, int64_t want
     int64_t gap = catcher->list[index].at_ms - catcher->list[index - 1].at_ms;
 
     ck_assert_msg(gap >= wanted_ms / 2, "attempt %zu came %jd ms after the previous one", index + 1,
-                  (intmax_t)gap);
+                  gap);
 }
 
 /* One delivery fails three times; the clock jumps after the first and the second failure. */

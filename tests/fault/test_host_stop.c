@@ -55,7 +55,7 @@ TEST(a_stop_that_cuts_a_request_exits_with_another_status)
     int status = stop_of(host, &ms);
 
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "wait status %d", status);
-    ck_assert_msg(ms >= CUT_MS, "it took %jd ms", (intmax_t)ms);
+    ck_assert_msg(ms >= CUT_MS, "it took %jd ms", ms);
     ck_assert_uint_gt(host_logged(host, "requests unfinished"), 0);
     ck_assert(wire_closes(wire, 1000));
     wire_close(wire, false);
@@ -96,7 +96,7 @@ static void post_and_leave(const struct scene *scene, int number)
              "POST /api/chat/conversations/%jd/messages HTTP/1.1\r\nHost: x\r\n"
              "Authorization: Bearer %s\r\nContent-Type: application/json\r\n"
              "Content-Length: %zu\r\n\r\n%s",
-             (intmax_t)scene->load.conversation, scene->admin->token, strlen(body), body);
+             scene->load.conversation, scene->admin->token, strlen(body), body);
     wire_close(wire, number % 2 == 0);
 }
 

@@ -92,8 +92,8 @@ static void cross_locks(PGconn *db, int64_t conversation)
     sql_run(db, "BEGIN");
     sql_run(db, "SET LOCAL deadlock_timeout = '60s'");
     sql_run(db, "SELECT " SECOND_LOCK);
-    sql_run(db, text("UPDATE chat_conversation SET last_at = last_at WHERE id = %jd",
-                     (intmax_t)conversation));
+    sql_run(db,
+            text("UPDATE chat_conversation SET last_at = last_at WHERE id = %jd", conversation));
     sql_run(db, "COMMIT");
 }
 

@@ -75,7 +75,7 @@ TEST(terminated_backends_lose_no_message)
             scene_more(scene, 1);
     }
     PQfinish(db);
-    fprintf(stderr, "fault_terminate: longest recovery %jd ms\n", (intmax_t)longest);
+    fprintf(stderr, "fault_terminate: longest recovery %jd ms\n", longest);
     fault_over(scene);
     expect_only_503(scene);
 }

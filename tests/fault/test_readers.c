@@ -45,7 +45,7 @@ static void fill_deliveries(const struct person *admin)
                      "jsonb_agg(jsonb_build_object('number', a, 'at', now(), 'status',"
                      " 500, 'durationMs', 12, 'error', NULL, 'answer', repeat('a', 1024)))"
                      " FROM generate_series(1, 100) a) FROM d",
-                     (intmax_t)webhook.id));
+                     webhook.id));
     add_path(text("%s/deliveries?limit=200", webhook.path));
 }
 
@@ -64,13 +64,12 @@ static void fill_readings(const struct person *owner)
     sql_run(db, text("INSERT INTO reading (device, type, start_at, end_at, wh, created_at)"
                      " SELECT %jd, 'D', now() - g * interval '1 hour', now() - (g - 1) *"
                      " interval '1 hour', 1000000, now() FROM generate_series(1, 12000) g",
-                     (intmax_t)device));
+                     device));
     sql_run(db, text("INSERT INTO certificate_entry (certificate, organisation, device, start_at,"
                      " end_at, wh) SELECT 1, %jd, %jd, now() - g * interval '1 hour', now() - (g -"
                      " 1) * interval '1 hour', 1000 FROM generate_series(1, 3000) g",
-                     (intmax_t)owner->organization, (intmax_t)device));
-    add_path(text("/api/meter-reads/new/plant?limit=5000&organizationId=%jd",
-                  (intmax_t)owner->organization));
+                     owner->organization, device));
+    add_path(text("/api/meter-reads/new/plant?limit=5000&organizationId=%jd", owner->organization));
     add_path("/api/certificate-log?limit=1000");
     add_path("/api/certificate-log/export.csv");
 }
@@ -82,9 +81,8 @@ static void fill_chain(const struct person *owner)
     sql_run(db, text("INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry,"
                      " created_at) SELECT %jd, g + 1, gen_random_uuid(), '%s',"
                      " rpad('', 1048576, md5(g::text)), now() FROM generate_series(1, 30) g",
-                     (intmax_t)talk.id, owner->email));
-    sql_run(db,
-            text("UPDATE chat_conversation SET entries = 31 WHERE id = %jd", (intmax_t)talk.id));
+                     talk.id, owner->email));
+    sql_run(db, text("UPDATE chat_conversation SET entries = 31 WHERE id = %jd", talk.id));
     add_path(text("/api/chat/chain/%s", talk.head));
 }
 
@@ -155,8 +153,7 @@ TEST(clients_that_do_not_read_take_a_limited_amount_of_memory)
         int64_t grown = process_status(host->pid, "VmHWM:") - before;
 
         ck_assert_int_ge(served, READERS / 4);
-        ck_assert_msg(grown < MOST_KIB, "%s: the host grew by %jd KiB", path ? path : "all",
-                      (intmax_t)grown);
+        ck_assert_msg(grown < MOST_KIB, "%s: the host grew by %jd KiB", path ? path : "all", grown);
     }
 }
 

@@ -106,8 +106,7 @@ static void expect_stalled(const struct crash_bench *bench, const char *what)
 }
 
 /* There is one loop, so all loops are blocked. */
-TEST_EACH(a_blocked_event_loop_is_reported_and_ends_the_worker,
-          sizeof standstills / sizeof *standstills)
+TEST_EACH(a_blocked_event_loop_is_reported_and_ends_the_worker, COUNT(standstills))
 {
     const struct standstill *still = &standstills[_i];
     const char *name = text("stall_%s_%s", still->place, still->way);

@@ -53,7 +53,7 @@ static void list_make(const struct works *works)
                  " sees_all, organisations, email) SELECT nextval('webhook_hook_id'), account,"
                  " url, events, secret, false, admitted, sees_all, organisations, email"
                  " FROM webhook_hook, generate_series(1, %d) WHERE id = %jd",
-                 LISTED, (intmax_t)works->webhook.id));
+                 LISTED, works->webhook.id));
 }
 
 static void works_open(struct works *works, const char *name)
@@ -299,7 +299,7 @@ TEST(a_page_cut_short_by_lack_of_memory_is_not_taken_as_the_last)
     expect_next(&works, "/api/certificate-log", works.owner->token);
     expect_next(&works, "/api/device-group", works.owner->token);
     expect_next(&works, "/api/chat/webhooks", works.admin->token);
-    expect_next(&works, text("/api/chat/webhooks/%jd/deliveries", (intmax_t)works.webhook.id),
+    expect_next(&works, text("/api/chat/webhooks/%jd/deliveries", works.webhook.id),
                 works.admin->token);
     works_over(&works);
 }

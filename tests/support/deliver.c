@@ -50,7 +50,7 @@ void deliver_await_cursor(int64_t webhook)
 {
     sql_soon(db, text("SELECT (cursor >= (SELECT max(id) FROM webhook_delivery))::int FROM"
                       " webhook_shard WHERE shard = webhook_shard_of(%jd)",
-                      (intmax_t)webhook));
+                      webhook));
 }
 
 void say(const char *entry)

@@ -45,7 +45,7 @@ struct webhook_made webhook_of(const struct answer *created)
     int64_t id = answer_int(created, "id");
 
     return (struct webhook_made){id, text("%s", answer_text(created, "secret")),
-                                 text(WEBHOOKS "/%jd", (intmax_t)id)};
+                                 text(WEBHOOKS "/%jd", id)};
 }
 
 struct answer *webhook_call(const struct host *host, const struct person *by, const char *method,

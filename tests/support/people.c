@@ -48,7 +48,7 @@ struct person *person_register(const struct host *host, const char *name, const 
 struct answer *person_change(const struct host *host, const struct person *admin,
                              const struct person *person, const char *key, const char *value)
 {
-    return http(host, "PUT", text("/api/admin/users/%jd", (intmax_t)person->id), admin->token,
+    return http(host, "PUT", text("/api/admin/users/%jd", person->id), admin->token,
                 json_pack("{ss}", key, value));
 }
 

@@ -97,7 +97,7 @@ int64_t scene_recovery(struct scene *scene)
     scene_more(scene, 1);
     int64_t took = now_ms() - began;
 
-    fprintf(stderr, "%s: recovery %jd ms\n", scene->database, (intmax_t)took);
+    fprintf(stderr, "%s: recovery %jd ms\n", scene->database, took);
     return took;
 }
 

@@ -261,8 +261,7 @@ void sql_expect(const char *file, int line, PGconn *db, int64_t wanted, const ch
     va_end(args);
     int64_t number = sql_number(db, sql);
 
-    ck_assert_msg(number == wanted, "%s:%d: %jd, not %jd: %s", file, line, (intmax_t)number,
-                  (intmax_t)wanted, sql);
+    ck_assert_msg(number == wanted, "%s:%d: %jd, not %jd: %s", file, line, number, wanted, sql);
 }
 
 void sql_run(PGconn *db, const char *sql)

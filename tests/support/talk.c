@@ -22,15 +22,15 @@ struct talk talk_start(const struct host *host, const struct person *by, const c
 struct answer *talk_post(const struct host *host, const struct person *by, const struct talk *talk,
                          const char *username, const char *entry)
 {
-    return http(host, "POST", text("/api/chat/conversations/%jd/messages", (intmax_t)talk->id),
-                by->token, json_pack("{ss ss}", "username", username, "chatEntry", entry));
+    return http(host, "POST", text("/api/chat/conversations/%jd/messages", talk->id), by->token,
+                json_pack("{ss ss}", "username", username, "chatEntry", entry));
 }
 
 struct answer *talk_read(const struct host *host, const struct person *by, const struct talk *talk,
                          const char *email)
 {
-    return http(host, "PATCH", text("/api/chat/conversations/%jd/read", (intmax_t)talk->id),
-                by->token, json_pack("{ss}", "email", email));
+    return http(host, "PATCH", text("/api/chat/conversations/%jd/read", talk->id), by->token,
+                json_pack("{ss}", "email", email));
 }
 
 struct answer *talk_find(const struct host *host, const struct person *by, json_t *filters)

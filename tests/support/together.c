@@ -20,8 +20,7 @@ static int64_t shared(const struct together *of)
 
 void expect_shared(const struct together *of, int64_t count)
 {
-    WAIT_UNTIL_MSG(shared(of) > count, PUBLISHED_MS, "%jd requests shared a statement",
-                   (intmax_t)shared(of));
+    WAIT_UNTIL_MSG(shared(of) > count, PUBLISHED_MS, "%jd requests shared a statement", shared(of));
 }
 
 static void *let_go(void *arg)

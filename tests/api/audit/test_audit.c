@@ -66,7 +66,7 @@ static struct person *target(const char *name)
 TEST(a_change_is_recorded_with_its_actor_origin_fields_and_outcome)
 {
     const struct person *person = target("changed");
-    const char *path = text("/api/admin/users/%jd", (intmax_t)person->id);
+    const char *path = text("/api/admin/users/%jd", person->id);
     static const char *const headers[] = {"X-Request-Id: audit-1", "X-Forwarded-For: 203.0.113.9",
                                           NULL};
     const struct call call = {.method = "PUT",
@@ -183,9 +183,8 @@ TEST(failed_attempts_are_recorded_but_no_flood_of_them)
     const char *query = text("action=login&account=%s", person->email);
     size_t before;
 
-    ask(person, 403, "Forbidden", "PUT /api/admin/users/%jd {'role':'Admin'}",
-        (intmax_t)person->id);
-    expect_json(record_of(text("account=%jd&status=refused", (intmax_t)person->id)),
+    ask(person, 403, "Forbidden", "PUT /api/admin/users/%jd {'role':'Admin'}", person->id);
+    expect_json(record_of(text("account=%jd&status=refused", person->id)),
                 "{'action':'PUT /api/admin/users/:id','status':403,'fields':{'role':'(absent)'}}");
     ask(NULL, 401, NULL, "%s", wrong);
     expect_json(record_of(query),
@@ -265,11 +264,10 @@ TEST(the_organization_is_the_one_in_which_the_caller_acts)
     expect_json(record_of("organizationId=7"), "{'organization':7}");
     ask(admin, 404, NULL, "POST /api/device-group/" NO_ID "/share {'organizationId':7}");
     expect_json(record_of(text("account=%s&action=share", admin->email)), "{'organization':null}");
-    sql_run(db,
-            text("UPDATE auth_account SET organisation = NULL WHERE id = %jd", (intmax_t)api->id));
+    sql_run(db, text("UPDATE auth_account SET organisation = NULL WHERE id = %jd", api->id));
     person_login(host, api);
     ask(api, 404, NULL, "PATCH /api/device-group/" NO_ID " {'name':'n'}");
-    expect_json(record_of(query), text("{'organization':%jd}", (intmax_t)own));
+    expect_json(record_of(query), text("{'organization':%jd}", own));
     ck_assert_uint_eq(records(text("%s&organizationId=7", query)), 1);
 }
 
@@ -298,9 +296,8 @@ TEST(neither_mistyped_passwords_nor_queries_of_urls_are_recorded)
         expect_json(record_of("action=auth/login"),
                     "{'email':null,'fields':{'_omitted':['username','password']}}");
     }
-    ask(NULL, 401, NULL, "POST /api/auth/login {'username':'%jd','password':'x'}",
-        (intmax_t)person->id);
-    ck_assert_uint_eq(records(text("account=%jd&action=login", (intmax_t)person->id)), 0);
+    ask(NULL, 401, NULL, "POST /api/auth/login {'username':'%jd','password':'x'}", person->id);
+    ck_assert_uint_eq(records(text("account=%jd&action=login", person->id)), 0);
     ask(person, 201, NULL, "POST " WEBHOOKS " {'url':'" PUBLIC_URL "?key=query-key','events':[]}");
     expect_json(record_of(text("account=%s&action=webhooks", person->email)),
                 "{'fields':{'url':'" PUBLIC_URL "'}}");
@@ -391,10 +388,10 @@ TEST(a_change_that_cannot_be_recorded_is_refused)
 
     sql_run(db, "ALTER FUNCTION audit_write RENAME TO audit_gone");
     ask(admin, 503, "The audit log cannot be written",
-        "PUT /api/admin/users/%jd {'status':'Suspended'}", (intmax_t)person->id);
+        "PUT /api/admin/users/%jd {'status':'Suspended'}", person->id);
     ask(person, 200, NULL, "GET /api/auth/me");
     sql_run(db, "ALTER FUNCTION audit_gone RENAME TO audit_write");
-    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Suspended'}", (intmax_t)person->id);
+    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Suspended'}", person->id);
 }
 
 TEST(after_a_crash_the_outcome_is_unknown)
@@ -403,7 +400,7 @@ TEST(after_a_crash_the_outcome_is_unknown)
     struct host_spec spec = spec_of("audit-crash");
     struct host *crash = host_start(&spec);
     const char *body = "{\"status\":\"Suspended\"}";
-    const char *path = text("/api/admin/users/%jd", (intmax_t)person->id);
+    const char *path = text("/api/admin/users/%jd", person->id);
     const char *request = text("PUT %s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n"
                                "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
                                path, admin->token, strlen(body), body);

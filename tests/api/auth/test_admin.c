@@ -356,7 +356,7 @@ TEST(accounts_are_found_by_a_part_of_the_email_name_or_organization_and_by_role)
     ask(admin, 200, "[{'email':'findmetoo@example.com'}]",
         "GET /api/admin/users?search=findme&role=ApiUser");
     ask(admin, 200, "[{'email':'findmetoo@example.com'}]",
-        "GET /api/admin/users?search=findme&organizationId=%jd", (intmax_t)too->organization);
+        "GET /api/admin/users?search=findme&organizationId=%jd", too->organization);
     ask(admin, 200, "[]", "GET /api/admin/users?search=findme&status=Active");
     ask(admin, 200, "[]", "GET /api/admin/users?search=%%25");
 }

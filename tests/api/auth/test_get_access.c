@@ -315,13 +315,13 @@ TEST(a_client_has_a_name_and_the_hour_of_its_last_use)
     sql_is(
         db, 0,
         "SELECT count(*) FROM auth_client WHERE id = %jd AND used > now() - interval '50 minutes'",
-        (intmax_t)client.id);
+        client.id);
     sql_run(db, "UPDATE auth_client SET used = used - interval '10 minutes'");
     token_of(&client);
     sql_is(
         db, 1,
         "SELECT count(*) FROM auth_client WHERE id = %jd AND used > now() - interval '50 minutes'",
-        (intmax_t)client.id);
+        client.id);
     ask(stranger, 404, "Client not found", "PATCH /api/auth/clients/%jd {'name':'a'}", client.id);
     ask(user, 200, "{'name':'Nightly','expiresAt':null}",
         "PATCH /api/auth/clients/%jd {'name':'Nightly'}", client.id);
@@ -380,7 +380,7 @@ TEST(a_new_secret_ends_the_old_one_and_its_tokens_on_all_hosts)
     ask(stranger, 404, "Client not found", "POST /api/auth/clients/%jd/rotate-secret", client.id);
     me_soon(other, token, 200, "");
     struct answer *made =
-        ask(user, 200, text("{'id':%jd,'client_id':'%s'}", (intmax_t)client.id, client.name),
+        ask(user, 200, text("{'id':%jd,'client_id':'%s'}", client.id, client.name),
             "POST /api/auth/clients/%jd/rotate-secret", client.id);
     const char *secret = answer_text(made, "client_secret");
 
@@ -420,8 +420,7 @@ TEST(no_token_is_issued_for_a_secret_that_is_being_replaced)
     sql_run(db, "COMMIT");
     pthread_join(thread, &answer);
     ck_error(answer, 401, "Unauthorized");
-    sql_is(watching, 0, "SELECT count(*) FROM auth_session WHERE client = %jd",
-           (intmax_t)client.id);
+    sql_is(watching, 0, "SELECT count(*) FROM auth_session WHERE client = %jd", client.id);
 }
 
 TEST(a_client_token_may_not_manage_clients_or_the_password)

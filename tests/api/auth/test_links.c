@@ -60,8 +60,8 @@ static struct person *person_of(const char *name, const char *type)
     struct person *person = person_register(host, name, type);
 
     mailbox_wait(mailbox, person->email, 1); /* the mail to confirm the address */
-    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Active','email':'%s'}",
-        (intmax_t)person->id, person->email);
+    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Active','email':'%s'}", person->id,
+        person->email);
     mailbox_wait(mailbox, person->email, 2); /* the mail about the approval */
     person_login(host, person);
     return person;
@@ -142,8 +142,7 @@ TEST(a_link_expires_and_is_void_after_other_changes)
         person->password);
     reset(token, "a new password", 400, GONE);
     token = token_of("/api/user/password/reset", person->email, 5);
-    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'email':'changed@example.com'}",
-        (intmax_t)person->id);
+    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'email':'changed@example.com'}", person->id);
     reset(token, "a new password", 400, GONE);
     reset(text_repeated("0", 64), "a new password", 400, GONE);
     person->email = text("changed@example.com");
@@ -411,7 +410,7 @@ TEST(an_organization_admin_invites_into_its_organization)
 
     ask(boss, 201,
         text("{'email':'%s','status':'Active','role':'DeviceOwner','organizationId':%jd}",
-             colleague.email, (intmax_t)boss->organization),
+             colleague.email, boss->organization),
         "POST " INVITE " {'email':'Colleague@example.com','role':'DeviceOwner','orgName':'Other'}");
     ask(platform, 201, NULL, "%s", speak); /* nobody has accepted the e-mail yet */
     reset(mail_token(mailbox_wait(mailbox, colleague.email, 1)), "password of colleague", 200,
@@ -442,8 +441,7 @@ TEST(an_organization_admin_lists_its_members)
     EACH_TEXT (name, "first", "second", "third")
         gone =
             ask(boss, 201, NULL, "POST " INVITE " {'email':'%s@example.org','role':'User'}", name);
-    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Deleted'}",
-        (intmax_t)answer_int(gone, "id"));
+    ask(admin, 200, NULL, "PUT /api/admin/users/%jd {'status':'Deleted'}", answer_int(gone, "id"));
     ask(boss, 200,
         text("[{'email':'%s','role':'OrganizationAdmin'},{'email':'first@example.org','role':'User'"
              ",'password':'(absent)'},{'email':'second@example.org'}]",

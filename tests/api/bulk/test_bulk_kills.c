@@ -125,7 +125,7 @@ static void take_database_away(void)
  * before it is killed. */
 static void set_gate(int64_t row)
 {
-    sql_run(db, text("UPDATE gate SET row = %jd", (intmax_t)row));
+    sql_run(db, text("UPDATE gate SET row = %jd", row));
 }
 
 static void make_gate(const char *id)

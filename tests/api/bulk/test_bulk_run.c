@@ -336,7 +336,7 @@ static struct sse_event *to_the_end(struct sse *sse)
             return event;
         ck_assert_str_eq(event->name, "progress");
     }
-    ck_abort_msg("the stream ended without a last event, %jd rows were done", (intmax_t)done);
+    ck_abort_msg("the stream ended without a last event, %jd rows were done", done);
     return NULL;
 }
 

@@ -27,22 +27,22 @@ static void fill(void)
             text("INSERT INTO device (id, uuid, organisation, external_id, attributes, created_at,"
                  " updated_at) SELECT 1000 + n, gen_random_uuid(), %jd, 'd' || n, '{}', now(),"
                  " now() FROM generate_series(1, %d) n",
-                 (intmax_t)m->organization, DEVICES));
+                 m->organization, DEVICES));
     sql_run(db,
             text("INSERT INTO certificate_group VALUES (7, %jd, 'Large', 'daily', '2016-01-01Z',"
                  " NULL, 0, now())",
-                 (intmax_t)m->organization));
+                 m->organization));
     sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), %jd, 7, '2016-01-01Z'"
                      "::timestamptz + n * interval '1 day', '2016-01-02Z'::timestamptz"
                      " + n * interval '1 day', 1000000, now() FROM generate_series(1, %d) n",
-                     (intmax_t)m->organization, entries / DEVICES));
+                     m->organization, entries / DEVICES));
     sql_run(db,
             "INSERT INTO certificate_entry (certificate, organisation, group_id, device, start_at,"
             " end_at, wh, status) SELECT c.id, c.organisation, 7, d.id, c.start_at, c.end_at,"
             " c.id * 7 + d.id, 'Succeeded' FROM certificate c, device d ORDER BY c.id, d.id");
     sql_run(db, text("INSERT INTO certificate VALUES (900000, gen_random_uuid(), %jd, NULL,"
                      " '2020-01-01Z', '2020-01-02Z', 5000, now())",
-                     (intmax_t)b->organization));
+                     b->organization));
     sql_run(db,
             "INSERT INTO certificate_entry (certificate, organisation, device, start_at, end_at,"
             " wh) SELECT id, organisation, 1001, start_at, end_at, issued_wh FROM certificate"
@@ -100,7 +100,7 @@ static struct totals totals_of(const char *csv)
 static int64_t of_m(const char *what)
 {
     return sql_number(db, text("SELECT %s FROM certificate_entry WHERE organisation = %jd", what,
-                               (intmax_t)m->organization));
+                               m->organization));
 }
 
 TEST(an_export_of_a_large_log_is_complete_and_needs_constant_memory)
@@ -120,7 +120,7 @@ TEST(an_export_of_a_large_log_is_complete_and_needs_constant_memory)
     ck_assert_uint_gt(csv->length, (size_t)entries * 100);
     ck_assert_int_gt(before, 0);
     ck_assert_msg(process_shadowed() || growth < GROWTH_KB, "memory grew by %jd KiB for %zu bytes",
-                  (intmax_t)growth, csv->length);
+                  growth, csv->length);
     ck_assert_int_eq(totals_of(ck_status(export_of(b, ""), 200)->body).rows, 1);
 }
 

@@ -114,7 +114,7 @@ TEST(readings_submitted_during_a_long_backfill_wait_for_few_chunks)
     ck_status(answers[1], 201);
     ck_assert_int_lt(before, ABOVE);
     ck_assert_msg(after - before <= MOST_CHUNKS * CHUNK, "%jd entries were issued meanwhile",
-                  (intmax_t)(after - before));
+                  (after - before));
     process_stop(job, SIGKILL, 5000);
     speed_up();
     certificates_run();
@@ -306,7 +306,7 @@ TEST(a_backfill_needs_only_the_memory_of_one_chunk)
     ck_assert_int_eq(entries(), ABOVE);
     ck_assert_int_gt(first, 0);
     ck_assert_msg(process_shadowed() || most - first < MEMORY_KB,
-                  "the host grew from %jd to %jd KiB", (intmax_t)first, (intmax_t)most);
+                  "the host grew from %jd to %jd KiB", first, most);
 }
 
 SUITE(certificate_history, .timeout_s = 300, .after_each = stage_disconnect)

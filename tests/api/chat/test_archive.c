@@ -30,7 +30,7 @@ static void age(const struct talk *talk)
 {
     sql_run(db, text("UPDATE chat_conversation SET last_at = now() - interval '%d days' WHERE id ="
                      " %jd",
-                     OLD_DAYS, (intmax_t)talk->id));
+                     OLD_DAYS, talk->id));
     sql_run(db, "UPDATE chat_archive_state SET hour = 'epoch', id = 0");
 }
 
@@ -43,18 +43,18 @@ static struct talk old_talk(const char *user, int messages, int length)
                      " created_at) SELECT %jd, g, gen_random_uuid(), '%s',"
                      " rpad('entry ' || g || E' \\x01\"\\\\\\n€😀', %d, md5(g::text)),"
                      " now() - interval '%d days' FROM generate_series(2, %d) g",
-                     (intmax_t)talk.id, user, length, OLD_DAYS, messages));
+                     talk.id, user, length, OLD_DAYS, messages));
     sql_run(db, text("UPDATE chat_conversation SET entries = %d, last_entry_uuid = (SELECT uuid"
                      " FROM chat_entry WHERE conversation_id = %jd AND seq = %d) WHERE id = %jd",
-                     messages, (intmax_t)talk.id, messages, (intmax_t)talk.id));
+                     messages, talk.id, messages, talk.id));
     return talk;
 }
 
 /* Returns how many messages of a conversation are in the database. */
 static int64_t stored(const struct talk *talk)
 {
-    return sql_number(db, text("SELECT count(*) FROM chat_entry WHERE conversation_id = %jd",
-                               (intmax_t)talk->id));
+    return sql_number(
+        db, text("SELECT count(*) FROM chat_entry WHERE conversation_id = %jd", talk->id));
 }
 
 static void archive(const struct talk *talk)
@@ -65,14 +65,14 @@ static void archive(const struct talk *talk)
                                                        " chat_conversation c ON c.id = %jd AND"
                                                        " e.conversation_id = c.id AND e.seq ="
                                                        " c.entries",
-                                                       (intmax_t)talk->id)));
+                                                       talk->id)));
 }
 
 static int64_t parts(const struct talk *talk, const char *condition)
 {
     return sql_number(db, text("SELECT count(*) FROM chat_archive WHERE conversation_id = %jd AND"
                                " %s",
-                               (intmax_t)talk->id, condition));
+                               talk->id, condition));
 }
 
 static json_t *chain(const struct talk *talk, const char *query)
@@ -97,7 +97,7 @@ TEST(archived_messages_are_restored_when_they_are_read)
     json_t *list = ask_on(host, platform, 200, NULL, "GET /api/chat/conversations")->json;
     const char *unread = text("PATCH /api/chat/conversations/%jd/read"
                               " {'email':'moved@shop.example','before':2}",
-                              (intmax_t)talk.id);
+                              talk.id);
     int files = files_now(store);
 
     archive(&talk);
@@ -126,7 +126,7 @@ TEST(a_message_of_the_largest_size_is_archived)
 
     sql_run(db, text("UPDATE chat_entry SET chat_entry = repeat(E'\\x01', 4194304) WHERE"
                      " conversation_id = %jd AND seq = 2",
-                     (intmax_t)talk.id));
+                     talk.id));
     json_t *whole = chain(&talk, "");
 
     archive(&talk);
@@ -158,10 +158,10 @@ TEST(restored_messages_are_removed_again_after_a_week)
 TEST(a_post_continues_an_archived_conversation)
 {
     struct talk talk = old_talk("goes.on@shop.example", 5, 100);
-    const char *listed = text("GET /api/chat/conversations?id=%jd", (intmax_t)talk.id);
+    const char *listed = text("GET /api/chat/conversations?id=%jd", talk.id);
 
     archive(&talk);
-    ask(platform, 200, NULL, "POST /api/chat/conversations/%jd/close", (intmax_t)talk.id);
+    ask(platform, 200, NULL, "POST /api/chat/conversations/%jd/close", talk.id);
     ask(platform, 200, "[{'closed':true}]", "%s", listed);
     ck_status(talk_post(host, platform, &talk, "goes.on@shop.example", "later"), 201);
     ask(platform, 200, "[{'closed':false}]", "%s", listed);
@@ -283,7 +283,7 @@ TEST_EACH(a_damaged_part_in_the_middle_hides_only_its_messages, sizeof damages /
     archive(&other);
     const char *part = text("FROM chat_archive WHERE conversation_id = %jd ORDER BY first OFFSET 2"
                             " LIMIT 1",
-                            (intmax_t)talk.id);
+                            talk.id);
     const char *name = sql_text(db, text("SELECT name %s", part), 0, NULL);
     intmax_t first = sql_number(db, text("SELECT first %s", part));
     intmax_t last = sql_number(db, text("SELECT last %s", part));
@@ -306,7 +306,7 @@ TEST_EACH(a_damaged_part_in_the_middle_hides_only_its_messages, sizeof damages /
     expect_part(whole, last + 1, chain(&talk, text("?after=%jd", last)));
     expect_part(small, 1, chain(&other, ""));
     const char *found = text("the store has %s for messages %jd to %jd of conversation %jd\n", size,
-                             first, last, (intmax_t)talk.id);
+                             first, last, talk.id);
 
     ck_assert_str_eq(host_says(host, 0, "chat", "doctor"), size ? text("error %s", found) : "");
     if (size) /* the status is 1 because fsync is off, too */
@@ -317,7 +317,7 @@ TEST_EACH(a_damaged_part_in_the_middle_hides_only_its_messages, sizeof damages /
     ck_assert_msg(strstr(said, text("content %s: ", name)) &&
                       strstr(said, text("messages of conversation %jd from %jd on cannot be"
                                         " restored",
-                                        (intmax_t)talk.id, first)) &&
+                                        talk.id, first)) &&
                       strstr(said, " parts restored, 1 failed\n"),
                   "%s", said);
     ck_assert_int_eq(parts(&talk, "restored_at IS NULL"), 1);

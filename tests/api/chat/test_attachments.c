@@ -38,7 +38,7 @@ static void open_attachments(const char *name)
 
 static const char *path_of(const struct talk *at)
 {
-    return text("/api/chat/conversations/%jd/attachments", (intmax_t)at->id);
+    return text("/api/chat/conversations/%jd/attachments", at->id);
 }
 
 static struct upload_body body_of(const char *username, const char *entry)
@@ -135,7 +135,7 @@ TEST(a_message_without_files_is_as_before)
                             answer_text(made, "uuid"), user->email);
     const char *time = text("\"createdAt\":\"%s\"}", answer_text(made, "createdAt"));
     const char *sent = text("{\"conversationId\":%jd,\"message\":{%s%s,\"deviceProjectName\":null}",
-                            (intmax_t)talk.id, body, time);
+                            talk.id, body, time);
 
     ck_assert_str_eq(made->body, text("{%s\"nextEntryUuid\":null,%s", body, time));
     ck_assert_ptr_nonnull(strstr(ck_status(talk_chain(host, user, &talk, ""), 200)->body,
@@ -206,9 +206,8 @@ TEST(pages_of_a_chain_count_the_bytes_of_attachments)
                      " 'long@shop.example', '', now(), (SELECT json_agg(json_build_object('id',"
                      " gen_random_uuid(), 'name', repeat('\\x01', 255), 'size', 1, 'contentType',"
                      " 'text/plain')) FROM generate_series(1, 10)) FROM generate_series(2, 150) g",
-                     (intmax_t)long_talk.id));
-    sql_run(db, text("UPDATE chat_conversation SET entries = 150 WHERE id = %jd",
-                     (intmax_t)long_talk.id));
+                     long_talk.id));
+    sql_run(db, text("UPDATE chat_conversation SET entries = 150 WHERE id = %jd", long_talk.id));
     struct answer *page =
         ck_status(talk_chain(host, user, &long_talk, "?order=desc&limit=1000"), 200);
 
@@ -245,8 +244,8 @@ TEST(files_of_hidden_conversations_are_hidden)
 
     ck_error(fetch(late, &hidden, id), 404, "Conversation not found");
     refuses(attach(late, late->email, "x", "late"), 404);
-    ck_status(http(host, "POST", text("/api/chat/conversations/%jd/share", (intmax_t)hidden.id),
-                   admin->token, NULL),
+    ck_status(http(host, "POST", text("/api/chat/conversations/%jd/share", hidden.id), admin->token,
+                   NULL),
               200);
     ck_status(fetch(late, &hidden, id), 200);
     talk = now;
@@ -267,7 +266,7 @@ TEST(files_stay_without_their_author_and_organization)
     sql_run(db, text("DELETE FROM auth_account WHERE email = '%s'", gone->email));
     sql_run(db, text("DELETE FROM auth_organisation WHERE id = (SELECT organisation FROM"
                      " chat_conversation WHERE id = %jd)",
-                     (intmax_t)old.id));
+                     old.id));
     ck_status(fetch(user, &old, id), 200);
     ck_status(fetch(admin, &old, id), 200);
     host_says(host, 0, "device", "doctor");
@@ -281,8 +280,7 @@ TEST(a_conversation_without_organization_has_a_quota)
         json_integer_value(json_object_get(json_object_get(made->json, "conversation"), "id"));
     struct talk now = talk;
 
-    sql_run(db,
-            text("UPDATE chat_conversation SET organisation = NULL WHERE id = %jd", (intmax_t)id));
+    sql_run(db, text("UPDATE chat_conversation SET organisation = NULL WHERE id = %jd", id));
     talk.id = id;
     ck_status(attach(admin, ADMIN_EMAIL, "x", "nobody's"), 201);
     sql_is(db, 19, "SELECT bytes FROM device_usage WHERE organisation = -1");
@@ -401,24 +399,22 @@ TEST(archived_messages_keep_their_files)
 
     sql_run(db, text("UPDATE chat_conversation SET last_at = now() - interval '31 days' WHERE id ="
                      " %jd",
-                     (intmax_t)old.id));
+                     old.id));
     host_says(host, 0, "chat", "archive");
-    sql_is(db, 1, "SELECT count(*) FROM chat_entry WHERE conversation_id = %jd", (intmax_t)old.id);
+    sql_is(db, 1, "SELECT count(*) FROM chat_entry WHERE conversation_id = %jd", old.id);
     host_says(host, 0, "device", "sweep");
     ck_status(fetch(user, &old, id), 200);
     ck_assert(json_equal(ck_status(talk_chain(host, user, &old, ""), 200)->json, before));
     host_says(host, 0, "device", "doctor");
     sql_run(db, text("UPDATE device_document SET size = size + 1 WHERE id = '%s'", id));
-    ck_prints(host, 0, text("document old.txt of conversation %jd\n", (intmax_t)old.id), "device",
-              "doctor");
+    ck_prints(host, 0, text("document old.txt of conversation %jd\n", old.id), "device", "doctor");
     sql_run(db, text("UPDATE device_document SET size = size - 1 WHERE id = '%s'", id));
     sql_run(db, "UPDATE chat_archive SET restored_at = NULL");
-    sql_run(db, text("DELETE FROM chat_entry WHERE conversation_id = %jd AND seq = 2",
-                     (intmax_t)old.id));
+    sql_run(db, text("DELETE FROM chat_entry WHERE conversation_id = %jd AND seq = 2", old.id));
     host_says(host, 0, "chat", "restore");
     sql_is(db, 1,
            "SELECT count(attachments) FROM chat_entry WHERE conversation_id = %jd AND seq = 2",
-           (intmax_t)old.id);
+           old.id);
     ck_assert(json_equal(ck_status(talk_chain(host, user, &old, ""), 200)->json, before));
 }
 

@@ -131,8 +131,8 @@ TEST(conversations_and_participants_are_listed_by_latest_activity)
         post(&talks[before], platform, user, "before");
         post(&talks[last], platform, user, "last");
         expect_json(talk_of(host, platform, "conversations/user", user, "")->json,
-                    text("[{'id':%jd},{'id':%jd},{'id':%jd}]", (intmax_t)talks[last].id,
-                         (intmax_t)talks[before].id, (intmax_t)talks[first].id));
+                    text("[{'id':%jd},{'id':%jd},{'id':%jd}]", talks[last].id, talks[before].id,
+                         talks[first].id));
         ck_assert_str_eq(names(other),
                          text("[\"Moment %d\",\"Moment %d\",\"Moment %d\"]", last, before, first));
     }
@@ -147,7 +147,7 @@ TEST(find_returns_the_newest_match_or_null)
 
     talk_start(host, platform, user, ADMIN_EMAIL, "Device D");
     struct talk newest = talk_start(host, platform, user, ADMIN_EMAIL, "Device D");
-    const char *expected = text("{'id':%jd}", (intmax_t)newest.id);
+    const char *expected = text("{'id':%jd}", newest.id);
 
     for (int i = 0; i < 3; i++)
         ask(platform, 200, expected,
@@ -221,7 +221,7 @@ TEST(a_message_has_up_to_a_mebibyte_and_is_not_blank)
 
         ask(platform, read ? 201 : 400, read ? NULL : "{'errors':[{'field':'chatEntry'}]}",
             "POST /api/chat/conversations/%jd/messages {'username':'%s','chatEntry':'%s%s'}",
-            (intmax_t)talk.id, user, text_repeated(texts[i].sent, texts[i].times), texts[i].more);
+            talk.id, user, text_repeated(texts[i].sent, texts[i].times), texts[i].more);
         if (!read)
             continue;
         struct answer *last = talk_chain(host, platform, &talk, text("?after=%zu", stored++));
@@ -311,12 +311,12 @@ TEST(names_are_shown_to_admins_and_to_others_once_the_participant_has_read)
     static const char *const named = "[{'name1':'Given Family','name2':'Given Family'}]";
     struct person *other = person_make(host, admin, "named-olga", "Buyer");
     struct talk talk = talk_start(host, platform, platform->email, other->email, "Named roof");
-    const char *found = text("GET /api/chat/conversations?id=%jd&search", (intmax_t)talk.id);
+    const char *found = text("GET /api/chat/conversations?id=%jd&search", talk.id);
 
     ask(platform, 200, "[{'name1':'Given Family','name2':null}]", "%s=olga", found);
     ask(admin, 200, named, "%s=GIVEN%%20fam", found);
-    ask(other, 200, NULL, "PATCH /api/chat/conversations/%jd/read {'email':'%s'}",
-        (intmax_t)talk.id, other->email);
+    ask(other, 200, NULL, "PATCH /api/chat/conversations/%jd/read {'email':'%s'}", talk.id,
+        other->email);
     ask(platform, 200, named, "%s=GIVEN%%20fam", found);
     ask(platform, 200, "[]", "%s=given%%20name", found);
 }
@@ -325,7 +325,7 @@ TEST(a_reader_marks_messages_as_unread_from_a_place_on)
 {
     const char *reader = "again@shop.example";
     struct talk talk = talk_start(host, platform, platform->email, reader, "Unread roof");
-    const char *read = text("PATCH /api/chat/conversations/%jd/read", (intmax_t)talk.id);
+    const char *read = text("PATCH /api/chat/conversations/%jd/read", talk.id);
 
     for (int i = 2; i < 6; i++) /* the fourth one is the reader's own */
         post(&talk, platform, i == 4 ? reader : platform->email, text("entry %d", i));
@@ -335,7 +335,7 @@ TEST(a_reader_marks_messages_as_unread_from_a_place_on)
     ck_assert_int_eq(talk_unread(host, platform, reader), 2);
     ask(platform, 200, "['Unread roof']", "GET /api/chat/unread-devices/%s", encoded(reader));
     ask(platform, 200, "[{'unread1':1,'unread2':2}]", "GET /api/chat/conversations?id=%jd",
-        (intmax_t)talk.id);
+        talk.id);
     ask(platform, 200, NULL, "%s {'email':'%s','before':5}", read, reader); /* fewer than before */
     ck_assert_int_eq(talk_unread(host, platform, reader), 1);
     ask(platform, 404, NULL, "%s {'email':'%s','before':6}", read, reader);
@@ -348,7 +348,7 @@ TEST(a_reader_marks_messages_as_unread_from_a_place_on)
     ck_assert_int_eq(talk_unread(host, platform, reader), 0);
     for (int more = 10000; more >= -10000; more -= 20000) { /* and back again */
         sql_run(db, text("UPDATE chat_conversation SET entries = entries + %d WHERE id = %jd", more,
-                         (intmax_t)talk.id));
+                         talk.id));
         if (more > 0)
             ask(platform, 404, "{'message':'*last 10,000'}", "%s {'email':'%s','before':6}", read,
                 reader);
@@ -365,16 +365,16 @@ TEST(all_conversations_that_a_caller_sees_are_listed_with_their_last_message)
         text("[{'id':%jd,'unread1':0,'unread2':2,'organizationId':%jd,'deviceProjectName':"
              "'Seen roof','lastMessage':{'username':'seen1@shop.example','chatEntry':"
              "'the latest of the first'}},{'id':%jd}]",
-             (intmax_t)first.id, (intmax_t)platform->organization, (intmax_t)second.id),
+             first.id, platform->organization, second.id),
         "GET /api/chat/conversations?search=SEEN");
-    ask(platform, 200, text("[{'id':%jd}]", (intmax_t)first.id),
+    ask(platform, 200, text("[{'id':%jd}]", first.id),
         "GET /api/chat/conversations?search=seen&limit=1");
-    ask(platform, 200, text("[{'id':%jd}]", (intmax_t)second.id),
-        "GET /api/chat/conversations?id=%jd", (intmax_t)second.id);
+    ask(platform, 200, text("[{'id':%jd}]", second.id), "GET /api/chat/conversations?id=%jd",
+        second.id);
     ask(platform, 200, "[]", "GET /api/chat/conversations?mine=true&search=seen");
-    ask(admin, 200, text("[{'id':%jd},{'id':%jd}]", (intmax_t)first.id, (intmax_t)second.id),
+    ask(admin, 200, text("[{'id':%jd},{'id':%jd}]", first.id, second.id),
         "GET /api/chat/conversations?mine=true&search=seen&organizationId=%jd",
-        (intmax_t)platform->organization);
+        platform->organization);
     ask(admin, 200, "[]", "GET /api/chat/conversations?search=seen&organizationId=999999");
     expect_pages("/api/chat/conversations", 2);
 }

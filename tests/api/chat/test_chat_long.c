@@ -29,9 +29,9 @@ static struct talk huge_talk(const char *user, int entries)
                      " created_at) SELECT %jd, g + 1, gen_random_uuid(), '%s',"
                      " rpad('entry ' || g || ' ', 1048576, md5(g::text)), now()"
                      " FROM generate_series(1, %d) g",
-                     (intmax_t)talk.id, user, entries));
-    sql_run(db, text("UPDATE chat_conversation SET entries = %d WHERE id = %jd", entries + 1,
-                     (intmax_t)talk.id));
+                     talk.id, user, entries));
+    sql_run(db,
+            text("UPDATE chat_conversation SET entries = %d WHERE id = %jd", entries + 1, talk.id));
     return talk;
 }
 
@@ -85,7 +85,7 @@ TEST(a_huge_chain_is_complete_and_needs_little_memory)
     ck_assert_uint_eq(talk_length(host, platform, &talk), (size_t)entries + 1);
     int64_t grown = process_status(host->pid, "VmHWM:") - before;
 
-    ck_assert_msg(grown < allowed, "the host grew by %jd KiB", (intmax_t)grown);
+    ck_assert_msg(grown < allowed, "the host grew by %jd KiB", grown);
     for (int i = 0; i < stalled; i++)
         close(readers[i]);
 }
@@ -163,7 +163,7 @@ TEST(a_list_of_thousands_of_conversations_is_complete_and_in_order)
                      " SELECT 500000 + g, %jd, 1, now() - g %% 1000 * interval '1 hour', 0, 0,"
                      " gen_random_uuid(), gen_random_uuid(), '%s', 'x' || g || '@shop.example'"
                      " FROM generate_series(1, %d) g",
-                     (intmax_t)platform->organization, user, CONVERSATIONS));
+                     platform->organization, user, CONVERSATIONS));
     sql_run(db, "INSERT INTO chat_directory (id, organisation, created_at, head_uuid, participant1,"
                 " participant2) SELECT id, organisation, last_at, head_uuid, participant1,"
                 " participant2 FROM chat_conversation WHERE id > 500000");

@@ -16,8 +16,7 @@ static void set_up(void)
 
 static struct answer *share(const struct host *on, const struct person *by, const struct talk *talk)
 {
-    return http(on, "POST", text("/api/chat/conversations/%jd/share", (intmax_t)talk->id),
-                by->token, NULL);
+    return http(on, "POST", text("/api/chat/conversations/%jd/share", talk->id), by->token, NULL);
 }
 
 static size_t listed(const struct host *on, const struct person *by, const char *email)
@@ -95,8 +94,8 @@ TEST(a_shared_conversation_is_seen_by_the_account)
     live_expect(far, "for the account");
     ck_status(talk_read(host, account, &talk, email), 200);
     ck_assert_int_eq(talk_unread(host, account, email), 0);
-    ask(k, 200, "[{'name1':null}]", "GET /api/chat/conversations?id=%jd", (intmax_t)talk.id);
-    ask(k, 200, "[]", "GET /api/chat/conversations?id=%jd&search=Family", (intmax_t)talk.id);
+    ask(k, 200, "[{'name1':null}]", "GET /api/chat/conversations?id=%jd", talk.id);
+    ask(k, 200, "[]", "GET /api/chat/conversations?id=%jd&search=Family", talk.id);
 }
 
 /* A participant of another organization sees the conversation but may not share it. */
@@ -134,7 +133,7 @@ TEST(a_closed_conversation_is_open_again_after_a_message)
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         const char *now = text("[{'closed':%s}]", steps[i].closed ? "true" : "false");
         int64_t unread = talk_unread(host, user, user->email);
-        const char *path = text("/api/chat/conversations/%jd/%s", (intmax_t)talk.id, steps[i].what);
+        const char *path = text("/api/chat/conversations/%jd/%s", talk.id, steps[i].what);
 
         ck_status(steps[i].what ? http(steps[i].on, "POST", path, steps[i].by->token, NULL)
                                 : talk_post(steps[i].on, steps[i].by, &talk, user->email, "wait"),
@@ -145,7 +144,7 @@ TEST(a_closed_conversation_is_open_again_after_a_message)
         ck_assert_int_eq(talk_unread(host, user, user->email), unread);
     }
     talk = talk_start(host, k, "closed.by.m@shop.example", m->email, NULL);
-    ask(m, 200, "{'success':true}", "POST /api/chat/conversations/%jd/close", (intmax_t)talk.id);
+    ask(m, 200, "{'success':true}", "POST /api/chat/conversations/%jd/close", talk.id);
 }
 
 /* ---- the owner of a conversation started by an Admin ---- */

@@ -42,14 +42,14 @@ static void sees(const struct person *by, const char *email, int count, const ch
 TEST(lists_for_another_email_have_only_conversations_of_the_caller)
 {
     struct talk talk = talk_of_a("O01"), shared = talk_start(host, a, a->email, b->email, "O02");
-    const char *one = text("[{'id':%jd}]", (intmax_t)shared.id);
+    const char *one = text("[{'id':%jd}]", shared.id);
 
     ck_status(talk_post(host, b, &shared, b->email, "O02 entry"), 201);
     sees(b, a->email, 1, "['O02']", one);
     sees(m, a->email, 0, "[]", "[]");
     sees(k, a->email, 0, "[]", "[]");
     sees(b, "partner.of.a@shop.example", 0, "[]", "[]");
-    ask(admin, 200, text("[{'id':%jd},{'id':%jd}]", (intmax_t)shared.id, (intmax_t)talk.id),
+    ask(admin, 200, text("[{'id':%jd},{'id':%jd}]", shared.id, talk.id),
         "GET /api/chat/conversations/user/%s?limit=2", a->email);
     ck_status(talk_read(host, a, &shared, a->email), 200);
     sees(b, a->email, 0, "[]", one);
@@ -140,7 +140,7 @@ TEST(a_user_may_start_only_conversations_that_it_takes_part_in)
 TEST(find_returns_only_conversations_of_the_caller_with_the_literal_name)
 {
     struct talk mine = talk_of_a("O11-name"), literal;
-    const char *id = text("{'id':%jd}", (intmax_t)mine.id);
+    const char *id = text("{'id':%jd}", mine.id);
 
     talk_start(host, b, b->email, "partner.of.b@shop.example", "O11-name");
     ask(a, 200, id, FIND " {}");
@@ -149,8 +149,7 @@ TEST(find_returns_only_conversations_of_the_caller_with_the_literal_name)
     EACH_TEXT (pattern, "%", "_", "*", "O11_name", "O11%", "' OR 1=1 --")
         ask(a, 200, "null", FIND " {'deviceProjectName':'%s'}", pattern);
     literal = talk_of_a("100 % of_*");
-    ask(a, 200, text("{'id':%jd}", (intmax_t)literal.id),
-        FIND " {'deviceProjectName':'100 %% of_*'}");
+    ask(a, 200, text("{'id':%jd}", literal.id), FIND " {'deviceProjectName':'100 %% of_*'}");
 }
 
 /* An external platform speaks for its end users, but never for accounts of other organizations. */
@@ -187,8 +186,8 @@ static void start_in(const struct person *by, int64_t query, int64_t body, long 
     ask(by, status, expected,
         "POST /api/chat/conversations/start%s {'participant1':'%s','chatEntry':'hello',"
         "'participant2':'partner@shop.example','username':'%s'%s}",
-        query ? text("?organizationId=%jd", (intmax_t)query) : "", by->email, by->email,
-        body ? text(",\"organizationId\":%jd", (intmax_t)body) : "");
+        query ? text("?organizationId=%jd", query) : "", by->email, by->email,
+        body ? text(",\"organizationId\":%jd", body) : "");
 }
 
 TEST(organization_id_must_exist_and_is_for_accounts_that_may_act_in_it)

@@ -52,7 +52,7 @@ TEST(a_found_message_has_its_place_author_time_and_text)
                           "'participant2':'%s','deviceProjectName':'Roof 7',"
                           "'name1':'Given Family','name2':null,"
                           "'excerpt':'The Inverter is back, see invoice/2026-77.'}",
-                          (intmax_t)talk.id, a->email, a->email, b->email));
+                          talk.id, a->email, a->email, b->email));
     struct answer *chain = ck_status(talk_chain(host, a, &talk, "?after=1&limit=1"), 200);
     const json_t *entry = json_array_get(chain->json, 0);
 
@@ -124,10 +124,8 @@ static void finds_only(const struct host *on, const struct person *by, const cha
 
     for (size_t i = 0; i < count; i++) {
         mine += json_array_size(
-            search(on, by, text("%s&mine=true&conversationId=%jd", word, (intmax_t)talks[i].id))
-                ->json);
-        const json_t *one =
-            search(on, by, text("%s&conversationId=%jd", word, (intmax_t)talks[i].id))->json;
+            search(on, by, text("%s&mine=true&conversationId=%jd", word, talks[i].id))->json);
+        const json_t *one = search(on, by, text("%s&conversationId=%jd", word, talks[i].id))->json;
 
         ck_assert_msg(json_array_size(one) == seen[i], "%s in %zu", by->email, i);
         sum += seen[i];
@@ -183,9 +181,8 @@ TEST(each_role_finds_only_messages_of_the_conversations_that_it_sees)
     finds_only(open_host, b, "rolesword", talks, all, COUNT(talks));
     ck_assert_uint_eq(found(admin, "rolesword&mine=true"), 1);
     ck_assert_uint_eq(found(m, "rolesword&mine=true"), 1);
-    ck_assert_uint_eq(found(admin, text("rolesword&organizationId=%jd", (intmax_t)m->organization)),
-                      1);
-    ck_assert_uint_eq(found(b, text("rolesword&organizationId=%jd", (intmax_t)m->organization)), 0);
+    ck_assert_uint_eq(found(admin, text("rolesword&organizationId=%jd", m->organization)), 1);
+    ck_assert_uint_eq(found(b, text("rolesword&organizationId=%jd", m->organization)), 0);
     ask(NULL, 401, "Unauthorized", "GET /api/chat/search?q=rolesword");
 }
 
@@ -200,9 +197,9 @@ TEST(a_withheld_conversation_is_found_once_it_is_shared)
     person_login(host, late);
     ck_assert_uint_eq(found(late, "withheldword"), 0);
     ck_assert_uint_eq(found(late, "withheldword&mine=true"), 0);
-    ck_assert_uint_eq(found(late, text("withheldword&conversationId=%jd", (intmax_t)talk.id)), 0);
+    ck_assert_uint_eq(found(late, text("withheldword&conversationId=%jd", talk.id)), 0);
     ck_assert_uint_eq(found(k, "withheldword"), 1);
-    ask(k, 200, NULL, "POST /api/chat/conversations/%jd/share", (intmax_t)talk.id);
+    ask(k, 200, NULL, "POST /api/chat/conversations/%jd/share", talk.id);
     ck_assert_uint_eq(found(late, "withheldword"), 1);
     ck_assert_uint_eq(found(late, "withheldword&mine=true"), 1);
 }
@@ -218,7 +215,7 @@ TEST(an_account_finds_nothing_more_once_its_rights_have_ended)
     ck_assert_uint_eq(found(boss, "endedword"), 0);
     ck_status(person_change(host, admin, boss, "role", "OrganizationAdmin"), 200);
     ck_assert_uint_eq(found(boss, "endedword"), 1);
-    sql_run(db, text("DELETE FROM chat_conversation WHERE id = %jd", (intmax_t)talk.id));
+    sql_run(db, text("DELETE FROM chat_conversation WHERE id = %jd", talk.id));
     ck_assert_uint_eq(found(boss, "endedword"), 0);
     ck_assert_uint_eq(found(admin, "endedword"), 0);
     ck_status(person_change(host, admin, boss, "status", "Suspended"), 200);
@@ -283,14 +280,12 @@ TEST(a_page_reads_a_limited_number_of_messages_and_conversations)
 
     ck_assert_str_eq(pages(c, "limitword", &count), "limitword2 limitword1 ");
     ck_assert_uint_eq(count, 1);
-    sql_run(db, text("UPDATE chat_conversation SET entries = 20000 WHERE id = %jd",
-                     (intmax_t)newer.id));
+    sql_run(db, text("UPDATE chat_conversation SET entries = 20000 WHERE id = %jd", newer.id));
     ck_assert_str_eq(pages(c, "limitword", &count), "limitword2 limitword1 ");
     ck_assert_uint_eq(count, 2);
     ck_assert_str_eq(pages(c, "limitword1", &count), "limitword1 ");
     ck_assert_uint_eq(count, 2);
-    sql_run(db, text("UPDATE chat_conversation SET entries = 20002 WHERE id = %jd",
-                     (intmax_t)newer.id));
+    sql_run(db, text("UPDATE chat_conversation SET entries = 20002 WHERE id = %jd", newer.id));
     ck_assert_str_eq(pages(c, "limitword", &count), "limitword1 ");
     sql_run(db, text("INSERT INTO chat_conversation (id, entries, last_at, unread1, unread2,"
                      " head_uuid, last_entry_uuid, participant1, participant2)"

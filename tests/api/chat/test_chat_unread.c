@@ -49,7 +49,7 @@ static void fill(const char *email, int64_t organization, int many)
                      " now() - (%d - g) * interval '1 ms', 1, 0, gen_random_uuid(),"
                      " gen_random_uuid(), '%s', 'x' || g || '@shop.example', 'site ' || g, true"
                      " FROM generate_series(1, %d) g",
-                     (intmax_t)organization, many, email, many));
+                     organization, many, email, many));
 }
 
 /* Returns how many rows of a table have been read, according to the statistics. */
@@ -113,13 +113,12 @@ TEST(unread_count_reads_no_conversations)
 /* Returns a call that marks a conversation as read by the reader; NULL: a call that posts to it. */
 static struct call unread_call(const struct talk *talk, const char *reader)
 {
-    return (struct call){.method = reader ? "PATCH" : "POST",
-                         .path = text("/api/chat/conversations/%jd/%s", (intmax_t)talk->id,
-                                      reader ? "read" : "messages"),
-                         .token = reader ? platform->token : admin->token,
-                         .body = reader ? text("{\"email\":\"%s\"}", reader)
-                                        : "{\"username\":\"" ADMIN_EMAIL
-                                          "\",\"chatEntry\":\"hot\"}"};
+    return (struct call){
+        .method = reader ? "PATCH" : "POST",
+        .path = text("/api/chat/conversations/%jd/%s", talk->id, reader ? "read" : "messages"),
+        .token = reader ? platform->token : admin->token,
+        .body = reader ? text("{\"email\":\"%s\"}", reader)
+                       : "{\"username\":\"" ADMIN_EMAIL "\",\"chatEntry\":\"hot\"}"};
 }
 
 TEST(unread_totals_are_exact_under_concurrency)

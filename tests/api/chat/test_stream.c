@@ -67,8 +67,8 @@ TEST(a_stream_has_only_conversations_visible_to_its_caller)
 static struct answer *type(const struct host *on, const struct person *who, const struct talk *talk,
                            const char *username)
 {
-    return http(on, "POST", text("/api/chat/conversations/%jd/typing", (intmax_t)talk->id),
-                who->token, json_pack("{ss}", "username", username));
+    return http(on, "POST", text("/api/chat/conversations/%jd/typing", talk->id), who->token,
+                json_pack("{ss}", "username", username));
 }
 
 static void expect_typing(struct sse *sse, const struct talk *talk, const char *username)
@@ -77,8 +77,8 @@ static void expect_typing(struct sse *sse, const struct talk *talk, const char *
 
     ck_assert(event && event->name && !event->id);
     ck_assert_str_eq(event->name, "typing");
-    ck_assert_str_eq(event->data, text("{\"conversationId\":%jd,\"username\":\"%s\"}",
-                                       (intmax_t)talk->id, username));
+    ck_assert_str_eq(event->data,
+                     text("{\"conversationId\":%jd,\"username\":\"%s\"}", talk->id, username));
 }
 
 TEST(typing_reaches_the_streams_of_others_on_both_hosts)

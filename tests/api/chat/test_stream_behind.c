@@ -57,7 +57,7 @@ static void store(const struct talk *in, int from, int count, int length)
              text("INSERT INTO chat_entry SELECT %jd, g + 2, gen_random_uuid(),"
                   " 'behind@shop.example', rpad('stored ' || g || ' ', %d, 'x'), now()"
                   " FROM generate_series(%d, %d) g",
-                  (intmax_t)in->id, length, from, from + count - 1),
+                  in->id, length, from, from + count - 1),
              0, NULL);
 }
 
@@ -135,7 +135,7 @@ static void hold_messages(void)
  * and it tries again. */
 static struct sse *open_one(int64_t place)
 {
-    char *last = text("%jd:%jd:", (intmax_t)place, (intmax_t)place);
+    char *last = text("%jd:%jd:", place, place);
     struct sse *sse = sse_open(host, platform->token, last, 0);
 
     if (sse->status == 503) {
@@ -183,8 +183,7 @@ TEST(many_resuming_streams_of_one_account_do_not_delay_another)
     ck_status(talk_post(host, other, &its, "single@shop.example", "for the single"), 201);
     hold_messages();
     open_many(many, first, 4);
-    struct sse *single =
-        live_listen(host, other, text("%jd:%jd:", (intmax_t)first, (intmax_t)first));
+    struct sse *single = live_listen(host, other, text("%jd:%jd:", first, first));
 
     sql_run(db, "COMMIT");
     live_expect(single, "for the single");

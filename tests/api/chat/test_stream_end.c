@@ -189,7 +189,7 @@ TEST(a_stream_survives_a_database_outage)
     live_silence(sse);
     ck_assert_ptr_null(sse_within(sse, 1500));
     postgres_start(own);
-    const char *path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id);
+    const char *path = text("/api/chat/conversations/%jd/messages", talk.id);
     WAIT_UNTIL(http(lonely, "POST", path, writer->token,
                     json_pack("{ss ss}", "username", "outage@shop.example", "chatEntry", "after"))
                        ->status == 201,

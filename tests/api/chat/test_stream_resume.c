@@ -109,7 +109,7 @@ TEST(a_client_that_was_away_for_long_is_served_from_the_database)
     for (int i = 0; i < 1500; i++)
         PQclear(PQexec(db, text("INSERT INTO chat_entry VALUES (%jd, %d, gen_random_uuid(),"
                                 " 'long@shop.example', 'missed %d', now())",
-                                (intmax_t)talk.id, i + 3, i)));
+                                talk.id, i + 3, i)));
     PQfinish(db);
     ck_assert(host_run(first));
     sse = sse_open(first, root->token, sse->last_id, 0);
@@ -167,7 +167,7 @@ static PGconn *begin_large(const struct talk *talk, const char *word)
     sql_text(db,
              text("INSERT INTO chat_entry SELECT %jd, g + 2, gen_random_uuid(),"
                   " 'large@shop.example', '%s ' || g, now() FROM generate_series(0, %d) g",
-                  (intmax_t)talk->id, word, LARGE - 1),
+                  talk->id, word, LARGE - 1),
              0, NULL);
     return db;
 }
@@ -220,7 +220,7 @@ static void store_one(PGconn *db, const struct talk *talk, int seq, const char *
 {
     sql_run(db, text("INSERT INTO chat_entry VALUES (%jd, %d, gen_random_uuid(),"
                      " 'turned@shop.example', '%s', now())",
-                     (intmax_t)talk->id, seq, entry));
+                     talk->id, seq, entry));
 }
 
 /* The transaction with the lower number stores the later message, and a host reads both at once. */

@@ -7,8 +7,7 @@ enum { SUBMITTERS = 15 };
 /* Returns the number of rows of a table for a device. */
 static int64_t rows_of(const char *table, int64_t device)
 {
-    return sql_number(db,
-                      text("SELECT count(*) FROM %s WHERE device = %jd", table, (intmax_t)device));
+    return sql_number(db, text("SELECT count(*) FROM %s WHERE device = %jd", table, device));
 }
 
 TEST(a_deleted_device_is_deleted_with_its_readings)
@@ -150,16 +149,16 @@ TEST(voiding_a_reading_and_deleting_its_device_do_not_deadlock)
         .name = "device_delete_other", .database = "device_delete", .modules = METER_MODULES});
     int64_t device = meter_make(host, m, "void", 10, days_ago(100));
     int64_t id = store(m, "void", "History", days_ago(50), days_ago(49), 100);
-    const char *row = text("device = %jd", (intmax_t)device);
+    const char *row = text("device = %jd", device);
 
     certificates_issue(db, host);
-    sql_run(db, text("INSERT INTO certificate_history VALUES (%jd, 'infinity', 'infinity')",
-                     (intmax_t)device));
+    sql_run(db,
+            text("INSERT INTO certificate_history VALUES (%jd, 'infinity', 'infinity')", device));
     sql_run(holder, "BEGIN");
     sql_run(holder, text("SELECT FROM reading_device WHERE %s AND type = 'H' FOR UPDATE", row));
     const struct call both[2] = {
         {.method = "DELETE",
-         .path = text("/api/meter-reads/new/void/%jd", (intmax_t)id),
+         .path = text("/api/meter-reads/new/void/%jd", id),
          .token = m->token,
          .body = "{\"reason\":\"wrong\"}"},
         {.method = "DELETE", .path = "/api/device/void", .token = m->token}};
@@ -175,12 +174,11 @@ TEST(leaving_a_group_and_deleting_it_do_not_deadlock)
     PGconn *holder = database_connect(the_postgres, PQdb(db));
     int64_t device = meter_make(host, m, "leaver", 10, days_ago(100));
     int64_t group = certificate_group_make(m, "daily", days_ago(20), &device, 1);
-    const char *path = text(GROUPS "/%jd", (intmax_t)group);
+    const char *path = text(GROUPS "/%jd", group);
 
     certificates_issue(db, host);
     sql_run(holder, "BEGIN");
-    sql_run(holder, text("SELECT FROM certificate_member WHERE group_id = %jd FOR UPDATE",
-                         (intmax_t)group));
+    sql_run(holder, text("SELECT FROM certificate_member WHERE group_id = %jd FOR UPDATE", group));
     const struct call both[2] = {
         {.method = "DELETE", .path = text("%s/devices/leaver", path), .token = m->token},
         {.method = "DELETE", .path = path, .token = m->token}};

@@ -72,8 +72,8 @@ TEST(a_meter_of_two_organizations_is_accepted_with_a_warning_and_listed)
     ck_assert_ptr_null(strstr(metered(b, "meter one", "SN 1", true)->body, m->email));
     ck_pair("meter one", true, false);
     expect_json(pair_of("meter one"),
-                text("{'devices':[{'organizationId':%jd},{'organizationId':%jd}]}",
-                     (intmax_t)m->organization, (intmax_t)b->organization));
+                text("{'devices':[{'organizationId':%jd},{'organizationId':%jd}]}", m->organization,
+                     b->organization));
 }
 
 TEST(the_same_organization_may_use_a_serial_number_twice)
@@ -148,7 +148,7 @@ TEST(the_job_finds_duplicates_of_simultaneous_changes)
     sql_run(db, text("INSERT INTO device (id, uuid, organisation, attributes, created_at,"
                      " updated_at) SELECT -n, gen_random_uuid(), %jd, '{}', t, t"
                      " FROM generate_series(1, 2500) n, (SELECT now() - interval '5 min' AS t) t",
-                     (intmax_t)m->organization));
+                     m->organization));
     sql_run(db, "UPDATE device SET created_at = created_at - interval '1 week'"
                 " WHERE external_id LIKE 'twin _'");
     sql_run(db, "INSERT INTO device_duplicate (device, other) VALUES (-9998, -9999)");

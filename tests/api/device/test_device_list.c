@@ -141,12 +141,10 @@ TEST(devices_are_filtered_by_group_membership)
                      "g3 g2 g1");
     ck_assert_str_eq(
         answer_header(get(lister, DEVICE "?inGroup=false&count=true"), "X-Total-Count"), "1");
-    ck_status(
-        http(host, "DELETE", text(GROUP "/%jd/devices/g2", (intmax_t)left), lister->token, NULL),
-        200);
+    ck_status(http(host, "DELETE", text(GROUP "/%jd/devices/g2", left), lister->token, NULL), 200);
     sql_run(db, text("UPDATE certificate_group SET end_at = now() - interval '1 hour'"
                      " WHERE id = %jd",
-                     (intmax_t)ended));
+                     ended));
     ck_assert_str_eq(names_of_pages(lister, "inGroup=true", 2), "g1");
     ck_assert_str_eq(names_of_pages(lister, "inGroup=false", 2), "g0 g2 g3");
 }

@@ -33,8 +33,7 @@ TEST(an_api_user_of_several_organizations_must_name_one)
         "POST /api/device {'externalId':'Both'}");
     ask(many, 201, NULL, make, "Both", second);
     ask(many, 201, NULL, make, "both", first);
-    ask(many, 403, "You may not act in this organization", make, "Third",
-        (intmax_t)m->organization);
+    ask(many, 403, "You may not act in this organization", make, "Third", m->organization);
     ck_error(
         device_get(many, "Both"), 409,
         text("Several devices have this identifier: Both (organization %jd), both (organization"
@@ -60,10 +59,8 @@ TEST(organization_id_in_the_query_of_a_write_counts)
             "PATCH /api/device/by-site/Site%%20of%%20two?organizationId=%jd {'capacity':%d}",
             organizations[i], 7 + i);
     }
-    ask(two, 403, NULL, "POST /api/device?organizationId=%jd %s", (intmax_t)m->organization,
-        device);
-    ask(two, 403, NULL, "PATCH /api/device/Of%%20two?organizationId=%jd {}",
-        (intmax_t)m->organization);
+    ask(two, 403, NULL, "POST /api/device?organizationId=%jd %s", m->organization, device);
+    ask(two, 403, NULL, "PATCH /api/device/Of%%20two?organizationId=%jd {}", m->organization);
     ask(two, 201, text("{'organizationId':%jd}", organizations[1]),
         "POST /api/device?organizationId=%jd {'externalId':'By body','organizationId':%jd}",
         organizations[0], organizations[1]);
@@ -77,7 +74,7 @@ TEST(devices_of_another_organization_are_404)
     ask(k, 404, "Device not found", "PATCH /api/device/Of%%20M {'capacity':7}");
     ask(k, 200, "{'externalId':'Of K','warnings':['organizationId: *']}",
         "PATCH /api/device/by-site/Shared%%20site {'organizationId':%jd,'capacity':7}",
-        (intmax_t)m->organization);
+        m->organization);
     ask(m, 200, "{'capacity':null}", "GET /api/device/Of%%20M");
     ck_status(device_get(admin, "Of M"), 200);
 }
@@ -123,7 +120,7 @@ static void expect_few_rows(const char *method, const char *path, const char *in
     WAIT_UNTIL_MSG(read_of(index) >= walked + NAMED, 30000, "%s was not read", index);
     int64_t count = sql_number(db, rows) - before;
 
-    ck_assert_msg(count < 10 * NAMED, "%jd devices were read", (intmax_t)count);
+    ck_assert_msg(count < 10 * NAMED, "%jd devices were read", count);
 }
 
 /* The devices are old and no pairs are recorded, so the job device.duplicates reads none. */
@@ -148,8 +145,7 @@ TEST(read_only_fields_of_a_device_are_not_written)
 
     ask(m, 200,
         text("{'id':%jd,'uuid':'%s','createdAt':'%s','attributes':{'groupId':9}}",
-             (intmax_t)answer_int(made, "id"), answer_text(made, "uuid"),
-             answer_text(made, "createdAt")),
+             answer_int(made, "id"), answer_text(made, "uuid"), answer_text(made, "createdAt")),
         "PATCH /api/device/Assigned {'id':1,'uuid':'" UNKNOWN_UUID
         "','createdAt':'2000-01-01T00:00:00.000Z','documents':[],'groupId':9}");
 }

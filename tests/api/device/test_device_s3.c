@@ -154,8 +154,7 @@ TEST(large_documents_need_little_memory)
     int64_t growth = process_status(flat->pid, "VmHWM:") - before;
 
     ck_assert_int_gt(before, 0);
-    ck_assert_msg(process_shadowed() || growth < 8 * 1024, "the host grew by %jd KiB",
-                  (intmax_t)growth);
+    ck_assert_msg(process_shadowed() || growth < 8 * 1024, "the host grew by %jd KiB", growth);
 }
 
 SUITE(device_s3, .timeout_s = 120, .before_all = set_up, .after_all = s3_close)

@@ -24,14 +24,14 @@ static void age(const struct talk *talk)
 {
     sql_run(db, text("UPDATE chat_conversation SET last_at = now() - interval '31 days' WHERE id ="
                      " %jd",
-                     (intmax_t)talk->id));
+                     talk->id));
     sql_run(db, "UPDATE chat_archive_state SET hour = 'epoch', id = 0");
 }
 
 static int64_t stored(const struct talk *talk)
 {
-    return sql_number(db, text("SELECT count(*) FROM chat_entry WHERE conversation_id = %jd",
-                               (intmax_t)talk->id));
+    return sql_number(
+        db, text("SELECT count(*) FROM chat_entry WHERE conversation_id = %jd", talk->id));
 }
 
 static void archive(const struct talk *talk)

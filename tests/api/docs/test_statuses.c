@@ -270,7 +270,7 @@ static char *path_of(const struct made *row)
     if (!strchr(row->path, '%'))
         return text("%s", row->path);
     return text("/api/chat/conversations/%jd%s",
-                (intmax_t)talk_start(host, owner, "one@example.com", "four@example.com", NULL).id,
+                talk_start(host, owner, "one@example.com", "four@example.com", NULL).id,
                 strrchr(row->path, '/'));
 }
 

@@ -354,8 +354,7 @@ TEST(the_owner_of_a_failing_webhook_gets_a_mail_an_hour_about_each_event)
         webhook_wait(host, admin, &made, "abandoned", 20000);
         const json_t *mail = mailbox_wait(mailbox, ADMIN_EMAIL, 2); /* failing and exhausted */
 
-        expect_json(mail,
-                    text("{'headers':{'Subject':'busbar: *webhook*%jd *'}}", (intmax_t)made.id));
+        expect_json(mail, text("{'headers':{'Subject':'busbar: *webhook*%jd *'}}", made.id));
         ck_assert_ptr_nonnull(strstr(mail_body(mail), text("http://127.0.0.1:%d", port)));
         ck_assert_ptr_null(strstr(mail_body(mail), "secret-of-the-receiver"));
     }

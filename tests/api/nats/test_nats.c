@@ -121,9 +121,8 @@ static int posted;
 /* Creates a webhook of the Admin with these members, and returns its path. */
 static const char *webhook_path(const char *members)
 {
-    return text(
-        "/api/chat/webhooks/%jd",
-        (intmax_t)answer_int(ask(admin, 201, NULL, "POST /api/chat/webhooks {%s}", members), "id"));
+    return text("/api/chat/webhooks/%jd",
+                answer_int(ask(admin, 201, NULL, "POST /api/chat/webhooks {%s}", members), "id"));
 }
 
 static void prepare(const char *more)

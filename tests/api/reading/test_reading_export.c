@@ -37,7 +37,7 @@ static void store_many(int64_t device)
                      " SELECT %jd, 'H', '2003-01-01Z'::timestamptz + n * interval '1 hour',"
                      " '2003-01-01Z'::timestamptz + (n + 1) * interval '1 hour', n, now()"
                      " FROM generate_series(1, %d) n",
-                     (intmax_t)device, READINGS));
+                     device, READINGS));
 }
 
 TEST(an_export_has_the_same_readings_as_the_list)
@@ -59,11 +59,10 @@ TEST(an_export_has_the_same_readings_as_the_list)
     for (size_t i = 0; i < 5; i++) {
         const json_t *reading = item_of(list, NULL, i);
         const char *line =
-            text("%jd,%s,small,%s,%s,%jd,Wh,%s,%s\r\n", (intmax_t)int_in(reading, "id"),
+            text("%jd,%s,small,%s,%s,%jd,Wh,%s,%s\r\n", int_in(reading, "id"),
                  sql_text(db, "SELECT id FROM device WHERE external_id = 'small'", 0, NULL),
                  text_in(reading, "startDate"), text_in(reading, "endDate"),
-                 (intmax_t)int_in(reading, "value"), text_in(reading, "type"),
-                 text_in(reading, "createdAt"));
+                 int_in(reading, "value"), text_in(reading, "type"), text_in(reading, "createdAt"));
 
         ck_assert_msg(!strncmp(at, line, strlen(line)), "%s is not %s", at, line);
         at += strlen(line);
@@ -82,7 +81,7 @@ TEST(an_export_has_the_same_readings_as_the_list)
 /* All requests for readings accept the device's id. */
 TEST(every_reading_route_accepts_the_numeric_device_id)
 {
-    const char *id = text("%jd", (intmax_t)meter_make(host, m, "numbered", 10, days_ago(100)));
+    const char *id = text("%jd", meter_make(host, m, "numbered", 10, days_ago(100)));
 
     ck_status(meter_series(host, m, id, "Delta", days_ago(4), DAY_MS, 2, 7), 201);
     ck_assert_int_eq(meter_total(host, m, id), 14);
@@ -143,7 +142,7 @@ TEST(an_export_of_many_readings_is_complete_and_needs_constant_memory)
     }
     ck_assert_int_eq(wh, (int64_t)READINGS * (READINGS + 1) / 2 + 7);
     ck_assert_msg(process_shadowed() || growth < GROWTH_KB, "memory grew by %jd KiB for %zu bytes",
-                  (intmax_t)growth, csv->length);
+                  growth, csv->length);
 }
 
 /* ---- clients that do not read ---- */

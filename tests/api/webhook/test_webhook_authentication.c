@@ -425,13 +425,13 @@ TEST(the_owner_is_warned_14_days_before_a_certificate_expires_and_only_once)
     json_t *body = kept(json_loads(caught->body, 0, NULL));
 
     expect_json(body, text("{\"webhookId\":%jd,\"url\":\"" PUBLIC_URL "\",\"expiresAt\":\"20*Z\"}",
-                           (intmax_t)one.id));
+                           one.id));
     sql_run(database, text("UPDATE webhook_hook SET certificate_until = now() + interval '13 days'"
                            " WHERE id = %jd",
-                           (intmax_t)two.id));
+                           two.id));
     run_jobs(own);
     body = kept(json_loads(catcher_wait(catcher, 2, 20000)->body, 0, NULL));
-    expect_json(body, text("{\"webhookId\":%jd}", (intmax_t)two.id));
+    expect_json(body, text("{\"webhookId\":%jd}", two.id));
     ck_assert_uint_eq(catcher_count(foreign), 0);
 }
 

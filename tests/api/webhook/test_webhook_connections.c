@@ -43,7 +43,7 @@ static void expect(const struct receiver *receiver, const char *name, int64_t le
     int64_t now = 0;
 
     WAIT_UNTIL_MSG((now = tally_now(receiver, name)) >= least && now <= most, ms,
-                   "%s: %jd, not %jd to %jd", name, (intmax_t)now, (intmax_t)least, (intmax_t)most);
+                   "%s: %jd, not %jd to %jd", name, now, least, most);
 }
 
 static void expect_requests(const struct receiver *receiver, int64_t count)

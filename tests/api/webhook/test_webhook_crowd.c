@@ -53,8 +53,7 @@ static void expect_soon(const struct receiver *receiver)
 
     ck_status(talk_post(host, admin, &other, ADMIN_EMAIL, "in time"), 201);
     WAIT_UNTIL_MSG(have_come(receiver, "/fast/", 1), SOON_MS, "not there after %d ms", SOON_MS);
-    fprintf(stderr, "crowd: a new webhook's delivery came after %jd ms\n",
-            (intmax_t)(now_ms() - since));
+    fprintf(stderr, "crowd: a new webhook's delivery came after %jd ms\n", (now_ms() - since));
 }
 
 TEST(more_hung_receivers_than_slots_do_not_delay_a_new_webhook)
@@ -86,7 +85,7 @@ TEST(recover_queues_thousands_of_deliveries_without_table_statistics)
                      " FROM generate_series(1, %d) RETURNING id, webhook)"
                      " INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered)"
                      " SELECT id, webhook, now(), 0, false FROM d",
-                     (intmax_t)made.id, many));
+                     made.id, many));
     struct answer *recovered =
         ck_status(http(host, "POST", text("%s/recover", made.path), admin->token,
                        json_pack("{ss}", "since", "2020-01-01T00:00:00.000Z")),

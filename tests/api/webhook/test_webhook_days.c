@@ -42,7 +42,7 @@ static int64_t seed_event(int days)
                  " INSERT INTO webhook_expansion (account, event, event_id, body_id, webhooks,"
                  " queued_at) SELECT 1, 'message.new', '" OLD_EVENT "', b.id,"
                  " ARRAY(SELECT h.id FROM webhook_hook h), now() - interval '%d days' FROM b",
-                 (intmax_t)day, days));
+                 day, days));
     return day;
 }
 
@@ -64,8 +64,7 @@ TEST(an_event_older_than_max_age_is_not_sent)
 /* Returns whether the partitions of a day were dropped. */
 static int64_t drop_day(int64_t day)
 {
-    return sql_number(
-        db, text("SELECT webhook_partition_drop(DATE '1970-01-01' + %jd)::int", (intmax_t)day));
+    return sql_number(db, text("SELECT webhook_partition_drop(DATE '1970-01-01' + %jd)::int", day));
 }
 
 TEST(a_day_partition_is_kept_while_an_event_in_it_must_be_expanded)
@@ -179,11 +178,11 @@ TEST(delivered_deliveries_of_a_day_and_their_bodies_are_removed_once)
     sql_is(db, 3, OF_DAYS("webhook_deliveries"));
     int64_t id = sql_number(db, "SELECT " FIRST("24"));
 
-    ask(admin, 404, NULL, "POST " WEBHOOKS "/1/deliveries/%jd/resend", (intmax_t)id);
-    ask(admin, 200, NULL, "POST " WEBHOOKS "/1/deliveries/%jd/resend", (intmax_t)id + 1);
+    ask(admin, 404, NULL, "POST " WEBHOOKS "/1/deliveries/%jd/resend", id);
+    ask(admin, 200, NULL, "POST " WEBHOOKS "/1/deliveries/%jd/resend", id + 1);
     sql_soon(db,
              text("SELECT count(*) FROM webhook_deliveries WHERE id = %jd AND state = 'delivered'",
-                  (intmax_t)id + 1));
+                  id + 1));
     sql_is(db, 0, days, 20);
 }
 
@@ -230,7 +229,7 @@ static void expect_delivered(int64_t webhook, int count)
 {
     sql_soon(db, text("SELECT (count(*) >= %d)::int FROM webhook_deliveries WHERE webhook = %jd"
                       " AND state = 'delivered'",
-                      count, (intmax_t)webhook));
+                      count, webhook));
 }
 
 /* One webhook has a backlog in memory and in the log; another one's delivery is committed by a
@@ -280,12 +279,12 @@ TEST(a_retry_that_waited_longer_than_max_age_is_given_up_while_the_webhook_is_of
              " INSERT INTO webhook_waiting (id, webhook, next_at, queued_at, tries)"
              " SELECT id, webhook, CASE WHEN id = min(id) OVER () THEN now() - interval '2 days'"
              " ELSE now() + interval '1 hour' END, now() - interval '2 days', 1 FROM d",
-             (intmax_t)made.id));
+             made.id));
     WAIT_UNTIL(number("event_id = '" OLD_EVENT "' AND state = 'abandoned'") == 1,
                LONG_MS); /* the job runs each minute */
     sql_is(db, 1, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd AND next_at > now()",
-           (intmax_t)made.id);
-    sql_is(db, 1, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd", (intmax_t)made.id);
+           made.id);
+    sql_is(db, 1, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd", made.id);
 }
 
 STAGE_SUITE(webhook_days, set_up, 180)

@@ -18,8 +18,8 @@ TEST(two_failed_attempts_are_retried_after_1_and_4_seconds)
     int64_t first = catcher->list[1].at_ms - catcher->list[0].at_ms;
     int64_t second = catcher->list[2].at_ms - catcher->list[1].at_ms;
 
-    ck_assert_msg(first >= 1000, "second attempt after %jd ms", (intmax_t)first);
-    ck_assert_msg(second >= 4000, "third attempt after %jd ms", (intmax_t)second);
+    ck_assert_msg(first >= 1000, "second attempt after %jd ms", first);
+    ck_assert_msg(second >= 4000, "third attempt after %jd ms", second);
     for (int i = 0; i < 3; i++) {
         expect_signed(&catcher->list[i], TEST_SECRET);
         ck_assert_str_eq(caught_header(&catcher->list[i], "X-Webhook-Attempt"), text("%d", i + 1));
@@ -33,7 +33,7 @@ TEST(two_failed_attempts_are_retried_after_1_and_4_seconds)
 
 static struct answer *delivery_of(const struct webhook_made *made, int64_t number)
 {
-    return webhook_call(host, admin, "GET", made, text("/deliveries/%jd", (intmax_t)number));
+    return webhook_call(host, admin, "GET", made, text("/deliveries/%jd", number));
 }
 
 /* Returns the line of a webhook in the statistics of the last 24 hours. */
@@ -47,7 +47,7 @@ static const json_t *statistics_of(const struct webhook_made *made)
     json_array_foreach (all->json, i, line)
         if (json_integer_value(json_object_get(line, "id")) == made->id)
             return line;
-    ck_abort_msg("no statistics of webhook %jd", (intmax_t)made->id);
+    ck_abort_msg("no statistics of webhook %jd", made->id);
     return NULL;
 }
 
@@ -101,8 +101,8 @@ TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
     ck_assert_str_eq(catcher->list[4].body, catcher->list[0].body);
     sql_soon(db, text("SELECT (count(*) = 2)::int FROM webhook_deliveries WHERE webhook = %jd AND"
                       " state = 'delivered'", /* a delivery in flight is not queued again */
-                      (intmax_t)made.id));
-    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, (intmax_t)number);
+                      made.id));
+    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, number);
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 6, 5000), "webhook-id"), id);
     ck_error(webhook_call(host, admin, "POST", &made, "/deliveries/12345/resend"), 404, "");
 }
@@ -139,7 +139,7 @@ TEST(abandoned_deliveries_are_logged_once_a_minute_per_webhook)
 {
     struct catcher *catcher = catcher_of(ANSWER_GONE);
     struct webhook_made made = hook_to(catcher);
-    const char *line = text("deliveries were abandoned: webhook %jd,", (intmax_t)made.id);
+    const char *line = text("deliveries were abandoned: webhook %jd,", made.id);
 
     for (int i = 0; i < 5; i++) {
         say_until(&made, "to be abandoned", "abandoned");
@@ -207,10 +207,9 @@ TEST(a_result_that_arrives_while_results_are_recorded_is_recorded_next)
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = hook_to(catcher);
 
-    sql_trigger(db,
-                text("BEFORE INSERT ON webhook_outcome FOR EACH ROW WHEN (NEW.webhook = %jd)",
-                     (intmax_t)made.id),
-                SQL_GATE);
+    sql_trigger(
+        db, text("BEFORE INSERT ON webhook_outcome FOR EACH ROW WHEN (NEW.webhook = %jd)", made.id),
+        SQL_GATE);
     for (size_t round = 1; round <= ROUNDS; round++) {
         sql_run(db, SQL_GATE_SHUT);
         say("is held up");
@@ -220,7 +219,7 @@ TEST(a_result_that_arrives_while_results_are_recorded_is_recorded_next)
         sql_run(db, SQL_GATE_OPEN);
         sql_soon(db, text("SELECT (count(*) >= %zu)::int FROM webhook_deliveries WHERE"
                           " webhook = %jd AND state = 'delivered'",
-                          2 * round, (intmax_t)made.id));
+                          2 * round, made.id));
     }
     sql_run(db, SQL_TRIGGER_DROP);
     ck_assert_uint_eq(catcher_count(catcher), 2 * ROUNDS);

@@ -58,8 +58,8 @@ static bool are_expanded(void)
 static void expect_sent(int64_t count)
 {
     WAIT_UNTIL_MSG(are_expanded() && number("count(*) FILTER (WHERE state <> 'queued')") >= count,
-                   LONG_MS, "%jd of %jd, %jd wait", (intmax_t)number("count(*)"), (intmax_t)count,
-                   (intmax_t)number("count(*) FILTER (WHERE state = 'queued')"));
+                   LONG_MS, "%jd of %jd, %jd wait", number("count(*)"), count,
+                   number("count(*) FILTER (WHERE state = 'queued')"));
     ck_assert_int_eq(number("count(*)"), count);
     ck_assert_int_eq(number("count(DISTINCT (webhook, event_id))"), count);
     ck_assert_int_eq(number("count(*) FILTER (WHERE state <> 'delivered')"), 0);
@@ -102,8 +102,7 @@ TEST(an_event_for_many_webhooks_is_expanded_in_small_transactions)
 /* Blocks the insertion of a delivery to that webhook until the gate is opened. */
 static void shut_gate(int webhook)
 {
-    sql_trigger(db, text(EACH_DELIVERY " WHEN (NEW.webhook = %jd)", (intmax_t)made[webhook].id),
-                SQL_GATE);
+    sql_trigger(db, text(EACH_DELIVERY " WHEN (NEW.webhook = %jd)", made[webhook].id), SQL_GATE);
     sql_run(db, SQL_GATE_SHUT);
 }
 
@@ -150,9 +149,9 @@ TEST(changes_of_webhooks_during_an_expansion_do_not_change_its_recipients)
     open_gate();
     WAIT_UNTIL(are_expanded(), LONG_MS);
     ck_assert_int_eq(number("count(*)"), HOOKS - 1);
-    ck_assert_int_eq(number(text("count(*) FILTER (WHERE webhook IN (%jd, %jd))",
-                                 (intmax_t)made[DELETED].id, (intmax_t)late.id)),
-                     0);
+    ck_assert_int_eq(
+        number(text("count(*) FILTER (WHERE webhook IN (%jd, %jd))", made[DELETED].id, late.id)),
+        0);
     expect_json(webhook_wait(host, admin, &made[SWITCHED_OFF], "queued", LONG_MS),
                 "{'attempts':[]}");
     ask(admin, 200, NULL, "PATCH %s {'active':true}", made[SWITCHED_OFF].path);

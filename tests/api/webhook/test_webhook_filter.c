@@ -75,7 +75,7 @@ TEST(only_events_that_match_are_delivered_until_the_filter_is_cleared)
     ask(admin, 200, "{'filter':'(absent)'}", "PATCH %s {'filter':null}", made.path);
     say("no 2");
     ck_assert_ptr_nonnull(strstr(catcher_wait(catcher, 3, 5000)->body, "no 2"));
-    sql_is(db, 3, "SELECT count(*) FROM webhook_delivery WHERE webhook = %jd", (intmax_t)made.id);
+    sql_is(db, 3, "SELECT count(*) FROM webhook_delivery WHERE webhook = %jd", made.id);
 }
 
 /* Bodies of 2 KiB are stored once; from 16 KiB on, filters are evaluated after the commit. */
@@ -96,7 +96,7 @@ TEST(large_events_are_filtered_too)
     }
     say("the last one, yes");
     ck_assert_ptr_nonnull(strstr(catcher_wait(catcher, 3, 5000)->body, "the last one"));
-    sql_is(db, 3, "SELECT count(*) FROM webhook_delivery WHERE webhook = %jd", (intmax_t)made.id);
+    sql_is(db, 3, "SELECT count(*) FROM webhook_delivery WHERE webhook = %jd", made.id);
 }
 
 /* jsonb cannot hold a NUL: such an event is delivered, and its request does not fail. */
@@ -155,7 +155,7 @@ static void compare(int seed, int filters)
     ask(owner, 200, NULL, "PATCH %s {'active':false}", made.path);
     for (i = 0; i < PAYLOADS; i++) {
         const char *body = kept(json_dumps(json_array_get(payloads, i), JSON_COMPACT));
-        const char *const values[] = {text("%jd", (intmax_t)made.id), body};
+        const char *const values[] = {text("%jd", made.id), body};
 
         sql_text(db,
                  "INSERT INTO webhook_delivery (webhook, event, event_id, body) VALUES ($1::bigint,"

@@ -80,7 +80,7 @@ TEST(a_failing_webhook_is_reported_to_the_other_webhooks_of_its_owner_until_it_r
     say("fails twice");
     expect_json(hear("webhook.failing", &made),
                 text("{'webhookId':%jd,'userId':'*','url':'%s','since':'*Z','lastSuccessAt':null}",
-                     (intmax_t)made.id, catcher_url(catcher, "fails")));
+                     made.id, catcher_url(catcher, "fails")));
     expect_json(hear("webhook.exhausted", &made), "{'count':1,'since':null}");
     expect_health(&made, "{'health':'failing','failingSince':'*Z','active':true}");
     say("succeeds");
@@ -114,11 +114,11 @@ TEST(a_webhook_is_disabled_after_its_duration_and_continues_with_what_waits)
     listen_to_events();
     say("waits for an hour");
     sql_soon(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd AND tries = 2",
-                      (intmax_t)made.id));
+                      made.id));
     expect_health(&made, "{'health':'ok','active':true}");
     sql_run(db, text("UPDATE webhook_hook SET failing_since = now() - interval '61 minutes'"
                      " WHERE id = %jd",
-                     (intmax_t)made.id));
+                     made.id));
     ask(admin, 200, "{'health':'failing'}", "PATCH %s {'events':['message.new']}", made.path);
     say("is the last straw");
     expect_json(hear("webhook.disabled", &made), "{'reason':'failing','since':'*Z'}");
@@ -133,7 +133,7 @@ TEST(a_webhook_is_disabled_after_its_duration_and_continues_with_what_waits)
     catcher_wait(catcher, 4, LONG_MS);
     ck_assert_str_eq(catcher->list[3].body, catcher->list[2].body);
     sql_soon(db, text("SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND delivered",
-                      (intmax_t)made.id));
+                      made.id));
     expect_health(&made, "{'health':'ok','active':true}");
 }
 
@@ -174,12 +174,12 @@ TEST(abandoned_deliveries_are_reported_once_an_hour_with_their_number)
         say("to be abandoned");
     int64_t told = json_integer_value(json_object_get(hear("webhook.exhausted", &made), "count"));
 
-    sql_soon(db, text("SELECT (exhausted + %jd = %d)::int FROM webhook_hook WHERE id = %jd",
-                      (intmax_t)told, DELIVERIES, (intmax_t)made.id));
+    sql_soon(db, text("SELECT (exhausted + %jd = %d)::int FROM webhook_hook WHERE id = %jd", told,
+                      DELIVERIES, made.id));
     ck_assert_uint_eq(times_heard("webhook.exhausted", &made), 1);
     sql_run(db, text("UPDATE webhook_hook SET exhausted = 7,"
                      " exhausted_at = now() - interval '61 minutes' WHERE id = %jd",
-                     (intmax_t)made.id));
+                     made.id));
     WAIT_UNTIL(times_heard("webhook.exhausted", &made) > 1, LONG_MS); /* the job runs each minute */
     expect_json(hear("webhook.exhausted", &made), "{'count':7,'since':'*Z'}");
 }
@@ -253,7 +253,7 @@ TEST(an_event_about_a_webhook_goes_to_at_most_100_others_first_those_that_name_i
     sql_is(db, MANY,
            "SELECT count(*) FROM webhook_delivery WHERE event = 'webhook.exhausted'"
            " AND body::jsonb @> '{\"webhookId\":%jd}'",
-           (intmax_t)made.id);
+           made.id);
 }
 
 DELIVER_SUITE(webhook_health, "", 240)

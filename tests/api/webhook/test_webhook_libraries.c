@@ -70,7 +70,7 @@ TEST_EACH(the_libraries_of_standard_webhooks_verify_requests, 2)
             ck_assert(!verifies(in_node, caught, text("%s ", caught->body)));
         }
         if (round == 0) { /* the previous secret still signs */
-            ask(admin, 200, NULL, "POST " WEBHOOKS "/%jd/rotate-secret", (intmax_t)id);
+            ask(admin, 200, NULL, "POST " WEBHOOKS "/%jd/rotate-secret", id);
             say("signed with two secrets");
         }
     }

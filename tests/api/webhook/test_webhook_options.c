@@ -341,7 +341,7 @@ TEST(both_signatures_are_sent_and_after_a_rotation_two_of_each)
     /* simulates that a day has passed */
     sql_run(db, text("UPDATE webhook_hook SET previous_until = now() - interval '1 s'"
                      " WHERE id = %jd",
-                     (intmax_t)made.id));
+                     made.id));
     public_key(&made, 0, 1);
 }
 

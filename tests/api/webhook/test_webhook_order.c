@@ -64,7 +64,7 @@ TEST(an_abandoned_delivery_lets_the_next_one_go_and_leaves_a_gap)
     json_t *list = webhook_call(host, admin, "GET", &made, "/deliveries?status=abandoned")->json;
     int64_t id = json_integer_value(json_object_get(json_array_get(list, 0), "id"));
 
-    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, (intmax_t)id);
+    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, id);
     expect_caught(catcher_wait(catcher, 3, GENEROUS_MS), "is refused", "1");
 }
 

@@ -42,7 +42,7 @@ TEST(another_accounts_webhook_is_404_on_every_route_and_unchanged)
 TEST(read_only_fields_are_ignored_at_creation)
 {
     struct answer *answer =
-        ask(anna, 201, text("{'userId':%jd,'active':true}", (intmax_t)anna->id),
+        ask(anna, 201, text("{'userId':%jd,'active':true}", anna->id),
             "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':['message.new'],'userId':1,"
             "'id':7777,'active':false,'createdAt':'2001-01-01T00:00:00.000Z'}");
 
@@ -87,7 +87,7 @@ TEST(webhooks_get_only_events_of_conversations_visible_to_their_owner)
 static void expect_admitted(const struct webhook_made *made, int admitted)
 {
     sql_soon(db, text("SELECT (admitted::int = %d)::int FROM webhook_hook WHERE id = %jd", admitted,
-                      (intmax_t)made->id));
+                      made->id));
 }
 
 TEST(webhooks_of_a_suspended_owner_get_events_again_after_reactivation)

@@ -72,11 +72,11 @@ TEST(a_delivery_has_one_attempt_more_than_its_policy_has_delays)
 static int64_t due_s(const struct webhook_made *made)
 {
     sql_soon(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd AND tries > 0",
-                      (intmax_t)made->id));
+                      made->id));
     return sql_number(db,
                       text("SELECT extract(epoch FROM next_at - (log -> -1 ->> 'at')::timestamptz)"
                            "::bigint FROM webhook_waiting WHERE webhook = %jd",
-                           (intmax_t)made->id));
+                           made->id));
 }
 
 TEST(retry_after_may_delay_a_retry_by_a_day_if_the_webhook_has_a_policy)
@@ -114,7 +114,7 @@ TEST(a_retry_that_is_due_in_hours_survives_a_kill_and_is_not_sent_early)
     say("comes before the retry");
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 2, 60000), "X-Webhook-Attempt"), "1");
     sql_run(db, "UPDATE webhook_waiting SET next_at = now()");
-    sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:0')", (intmax_t)made.id));
+    sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:0')", made.id));
     ck_assert_str_eq(caught_header(catcher_wait(catcher, 3, 60000), "X-Webhook-Attempt"), "2");
     ck_assert_str_eq(caught_header(&catcher->list[2], "webhook-id"),
                      caught_header(&catcher->list[0], "webhook-id"));
@@ -130,19 +130,19 @@ TEST(a_delivery_that_becomes_due_while_due_deliveries_are_read_is_sent)
     say("the first");
     say("the second");
     WAIT_UNTIL(sql_number(db, text("SELECT count(*) FROM webhook_outcome WHERE webhook = %jd",
-                                   (intmax_t)made.id)) == 2,
+                                   made.id)) == 2,
                60000);
     sql_run(lock, "BEGIN");
     sql_run(lock, "LOCK TABLE webhook_body IN ACCESS EXCLUSIVE MODE");
     sql_run(db, text("WITH o AS (DELETE FROM webhook_outcome WHERE webhook = %jd RETURNING *)"
                      " INSERT INTO webhook_waiting (id, webhook, next_at) SELECT id, webhook, now()"
                      " + (row_number() OVER (ORDER BY id) - 1) * interval '1 s' FROM o",
-                     (intmax_t)made.id));
-    sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:0')", (intmax_t)made.id));
+                     made.id));
+    sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:0')", made.id));
     sql_soon(db, SQL_LOCK_WAITS " AND query LIKE '%webhook_body%webhook_waiting%'");
     WAIT_UNTIL(sql_number(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd"
                                    " AND next_at > now()",
-                                   (intmax_t)made.id)) == 0,
+                                   made.id)) == 0,
                60000);
     sql_run(lock, "COMMIT");
     catcher_wait(catcher, 4, 60000);

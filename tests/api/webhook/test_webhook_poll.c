@@ -45,7 +45,7 @@ static void commit(const struct host *at, const struct webhook_made *made, const
                    int64_t offset)
 {
     ask_on(at, admin, 200, "{'success':true}", "POST %s/commit {'consumer':'%s','offset':%jd}",
-           made->path, consumer, (intmax_t)offset);
+           made->path, consumer, offset);
 }
 
 TEST(each_consumer_gets_the_events_in_order_after_its_own_commit)
@@ -79,7 +79,7 @@ TEST(each_consumer_gets_the_events_in_order_after_its_own_commit)
     ask(admin, 404, "Consumer not found", "DELETE %s/consumers/default", made.path);
     ck_entries("a b c", host, &made, "", &offset);
     ask(admin, 200, NULL, "DELETE %s", made.path);
-    sql_is(db, 0, "SELECT count(*) FROM webhook_consumer WHERE webhook = %jd", (intmax_t)made.id);
+    sql_is(db, 0, "SELECT count(*) FROM webhook_consumer WHERE webhook = %jd", made.id);
 }
 
 TEST(a_poll_webhook_refuses_what_it_cannot_have)
@@ -113,7 +113,7 @@ TEST(a_poll_webhook_refuses_what_it_cannot_have)
         {text("GET %s/events?consumer=%065d", made.path, 0), admin, 400,
          "{'errors':[{'field':'consumer'}]}"},
         {text("POST %s/commit {}", made.path), admin, 400, "{'errors':[{'field':'offset'}]}"},
-        {text("POST %s/commit {'offset':%jd}", made.path, (intmax_t)offset + 1), admin, 400,
+        {text("POST %s/commit {'offset':%jd}", made.path, offset + 1), admin, 400,
          "{'errors':[{'field':'offset'}]}"},
         {text("POST %s/commit {'offset':-1}", made.path), admin, 400,
          "{'errors':[{'field':'offset'}]}"},
@@ -128,14 +128,14 @@ TEST(a_poll_webhook_refuses_what_it_cannot_have)
          "The events of this webhook are polled"},
         {text("POST %s/replay {'since':'2020-01-01T00:00:00Z'}", made.path), admin, 409,
          "The events of this webhook are polled"},
-        {text("POST %s/deliveries/%jd/resend", made.path, (intmax_t)offset), admin, 409,
+        {text("POST %s/deliveries/%jd/resend", made.path, offset), admin, 409,
          "The events of this webhook are polled"},
     };
 
     exchange_rows(host, rows);
     sql_run(db, text("INSERT INTO webhook_consumer (webhook, name, committed)"
                      " SELECT %jd, 'c' || n, 0 FROM generate_series(1, 99) AS n",
-                     (intmax_t)made.id));
+                     made.id));
     ask(admin, 409, "A webhook may have at most 100 consumers",
         "POST %s/commit {'consumer':'x','offset':0}", made.path);
     commit(host, &made, "c99", offset);
@@ -150,7 +150,7 @@ TEST(a_test_of_a_poll_webhook_adds_an_event)
     ask(admin, 200,
         "{'events':[{'event':'ping','payload':{'event':'ping'}},{'event':'message.new'}]}",
         "GET %s/events", made.path);
-    sql_is(db, 0, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd", (intmax_t)made.id);
+    sql_is(db, 0, "SELECT count(*) FROM webhook_waiting WHERE webhook = %jd", made.id);
 }
 
 /* Bodies of this size are stored apart. */
@@ -179,7 +179,7 @@ TEST(an_event_whose_transaction_commits_late_is_not_skipped)
     sql_run(db, "BEGIN");
     sql_run(db, text("INSERT INTO webhook_delivery (webhook, event, event_id, body) VALUES (%jd,"
                      " 'message.new', gen_random_uuid(), '{\"message\":{\"chatEntry\":\"late\"}}')",
-                     (intmax_t)made.id));
+                     made.id));
     say("early");
     ck_assert_str_eq(entries(host, &made, "", &offset), "");
     ck_assert_str_eq(entries(host, &made, "?wait=2", &offset), "");
@@ -194,19 +194,18 @@ TEST(dropped_events_are_reported_until_the_consumer_begins_again)
         sql_number(db, "SELECT (now() AT TIME ZONE 'UTC')::date - 40 - DATE '1970-01-01'");
     int64_t old = day << 32, offset;
 
-    sql_run(db, text("SELECT webhook_partition_make(DATE '1970-01-01' + %jd)", (intmax_t)day));
+    sql_run(db, text("SELECT webhook_partition_make(DATE '1970-01-01' + %jd)", day));
     sql_run(db,
             text("INSERT INTO webhook_delivery (id, webhook, event, event_id, body) SELECT %jd + n,"
                  " %jd, 'message.new', gen_random_uuid(), '{\"message\":{\"chatEntry\":\"old\"}}'"
                  " FROM generate_series(1, 2) AS n",
-                 (intmax_t)old, (intmax_t)made.id));
+                 old, made.id));
     say("new");
     ck_entries("old old new", host, &made, "", &offset);
     commit(host, &made, "slow", old + 1);
     commit(host, &made, "fast", old + 2);
-    sql_soon(db,
-             text("SELECT webhook_partition_drop(DATE '1970-01-01' + %jd)::int", (intmax_t)day));
-    ask(admin, 410, text("Events after the offset %jd were dropped, because", (intmax_t)old + 1),
+    sql_soon(db, text("SELECT webhook_partition_drop(DATE '1970-01-01' + %jd)::int", day));
+    ask(admin, 410, text("Events after the offset %jd were dropped, because", old + 1),
         "GET %s/events?consumer=slow", made.path);
     ck_entries("new", host, &made, "?consumer=fast", &offset);
     ck_entries("new", host, &made, "?consumer=unknown", &offset);
@@ -358,7 +357,7 @@ static pid_t listen_start(const struct webhook_made *made, const char *target, c
     file_write(conf, text("module_path: %s\nmodules: [auth, webhook]\n", harness_modules(false)));
     return process_start(&(struct process_spec){
         .argv = words("%s -c %s webhook listen %jd --server http://127.0.0.1:%d --forward-to %s",
-                      harness_program(false), conf, (intmax_t)made->id, host->port, target),
+                      harness_program(false), conf, made->id, host->port, target),
         .environment = environment,
         .log = output});
 }

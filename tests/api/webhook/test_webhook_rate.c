@@ -82,7 +82,7 @@ TEST(the_webhooks_of_an_account_share_a_limit_of_bytes_a_second)
     for (int i = 0; i < LARGE_HOOKS; i++)
         made[i] = webhook_make(host, admin, catcher_url(catcher, text("%d", i)), "message.new");
     say(text_repeated("x", LARGE));
-    const char *outcomes = text("FROM webhook_outcome WHERE webhook >= %jd", (intmax_t)made[0].id);
+    const char *outcomes = text("FROM webhook_outcome WHERE webhook >= %jd", made[0].id);
 
     WAIT_UNTIL(sql_number(db, text("SELECT count(*) %s", outcomes)) == LARGE_HOOKS, GENEROUS_MS);
     ck_assert_int_ge(

@@ -13,7 +13,7 @@ static void expect_replay(const struct webhook_made *made, const char *state)
         glob_matches(answer_text(ask(admin, 200, NULL, "GET %s/replay", made->path), "state"),
                      state) &&
             sql_number(db, text("SELECT count(*) FROM webhook_waiting WHERE webhook = %jd",
-                                (intmax_t)made->id)) == 0,
+                                made->id)) == 0,
         GENEROUS_MS);
 }
 
@@ -29,7 +29,7 @@ static void store(const struct webhook_made *made, int count)
                  " generate_series(1, %d) AS n RETURNING id, webhook) INSERT INTO webhook_outcome"
                  " (id, webhook, at, duration_ms, status, delivered) SELECT id, webhook, now(), 1,"
                  " 200, row_number() OVER (ORDER BY id) %% 2 = 1 FROM d",
-                 (intmax_t)made->id, count));
+                 made->id, count));
     deliver_await_cursor(made->id);
 }
 
@@ -110,7 +110,7 @@ TEST(a_replay_can_be_canceled_and_only_one_runs_at_a_time)
     ask(admin, 200, "{'state':'running','matched':150}",
         "POST %s/replay {" SINCE ",'status':'abandoned'}", made.path);
     ask(admin, 200, NULL, "DELETE %s", made.path);
-    sql_is(db, 0, "SELECT count(*) FROM webhook_replay WHERE webhook = %jd", (intmax_t)made.id);
+    sql_is(db, 0, "SELECT count(*) FROM webhook_replay WHERE webhook = %jd", made.id);
 }
 
 /* The sender advances up to 50 replays at a time; all deliveries of these replays wait. */
@@ -171,17 +171,16 @@ TEST(a_deleted_webhook_has_no_replay_even_if_both_requests_overlap)
 {
     struct webhook_made made = webhook_make(host, admin, PUBLIC_URL, "message.new");
 
-    ck_assert_int_eq(overtake(&made,
-                              text("DELETE FROM webhook_hook WHERE id = %jd", (intmax_t)made.id),
-                              start_replay),
-                     404);
+    ck_assert_int_eq(
+        overtake(&made, text("DELETE FROM webhook_hook WHERE id = %jd", made.id), start_replay),
+        404);
     made = webhook_make(host, admin, PUBLIC_URL, "message.new");
     ck_assert_int_eq(
         overtake(&made,
                  text("WITH h AS (SELECT id FROM webhook_hook WHERE id = %jd FOR KEY SHARE)"
                       " INSERT INTO webhook_replay (webhook, since, until, cursor, upto, matched)"
                       " SELECT id, now(), now(), 0, 1, 1 FROM h",
-                      (intmax_t)made.id),
+                      made.id),
                  delete_webhook),
         200);
     sql_is(db, 0,

@@ -116,7 +116,7 @@ TEST(a_search_in_many_deliveries_continues_on_the_next_page)
     sql_run(db, text("INSERT INTO webhook_delivery (webhook, event, event_id, body) SELECT %jd,"
                      " CASE WHEN n = 0 THEN 'conversation.created' ELSE 'message.new' END,"
                      " gen_random_uuid(), '{}' FROM generate_series(0, %d) AS n",
-                     (intmax_t)made.id, SCANNED + 5));
+                     made.id, SCANNED + 5));
     for (const char *path = text("%s/deliveries?event=conversation.created", made.path); path;
          pages++) {
         struct answer *answer = ck_status(http(host, "GET", path, admin->token, NULL), 200);

@@ -65,7 +65,7 @@ TEST(deliveries_of_a_killed_host_are_made_by_the_other_host)
 
     catcher_wait(catcher, ALL, GENEROUS_MS);
     fprintf(stderr, "takeover: the first of %zu deliveries came %jd ms after the kill\n",
-            its * MESSAGES, (intmax_t)first_ms);
+            its * MESSAGES, first_ms);
     WAIT_UNTIL(sql_number(db, "SELECT count(*) FROM webhook_queued") == 0, GENEROUS_MS);
     sql_is(db, ALL, "SELECT count(*) FROM webhook_outcome WHERE delivered");
     PGresult *events = PQexec(db, "SELECT DISTINCT event_id FROM webhook_delivery");
@@ -101,7 +101,7 @@ TEST(a_webhook_that_fails_before_and_after_a_takeover_is_disabled_once)
     host_kill(killed);
     sql_run(db, text("UPDATE webhook_hook SET failing_since = failing_since - interval '1 hour'"
                      " WHERE id = %jd",
-                     (intmax_t)made.id));
+                     made.id));
     say("fails again");
     ck_assert_str_eq(caught_header(catcher_wait(ear, 2, GENEROUS_MS), "X-Webhook-Event"),
                      "webhook.disabled");
@@ -135,7 +135,7 @@ static void store(int64_t webhook)
                      " generate_series(1, %d) RETURNING id, webhook) INSERT INTO webhook_outcome"
                      " (id, webhook, at, duration_ms, status, delivered) SELECT id, webhook,"
                      " now(), 1, 200, true FROM d",
-                     (intmax_t)webhook, REPLAYED));
+                     webhook, REPLAYED));
     deliver_await_cursor(webhook);
 }
 
@@ -171,15 +171,14 @@ TEST(order_replay_and_failing_since_survive_the_kill_of_their_host)
                GENEROUS_MS);
     expect_in_order(ordered, catcher_count(ordered), ORDERED);
     sql_is(db, ORDERED, "SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND delivered",
-           (intmax_t)keyed.id);
+           keyed.id);
     ask(admin, 200, text("{'state':'done','queued':%d}", REPLAYED), "GET %s/replay", again.path);
     sql_is(db, REPLAYED,
            "SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND delivered"
            " AND log::text LIKE '%%webhook-replay%%'",
-           (intmax_t)again.id);
+           again.id);
     sql_is(db, ORDERED,
-           "SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND NOT delivered",
-           (intmax_t)broken.id);
+           "SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND NOT delivered", broken.id);
     ck_assert_str_eq(sql_text(db, "SELECT max(failing_since) FROM webhook_hook", 0, NULL), since);
 }
 
@@ -299,7 +298,7 @@ TEST_EACH(a_request_in_flight_is_reset_when_the_lease_ends, 4)
 
     sql_run(db, text("INSERT INTO webhook_delivery (webhook, event_id, event, body) VALUES (%jd,"
                      " gen_random_uuid(), 'message.new', repeat('x', %d))",
-                     (intmax_t)made.id, LARGE));
+                     made.id, LARGE));
     struct pollfd in_flight = {.fd = accept(receiver, NULL, NULL), .events = POLLIN};
 
     ck_assert_int_eq(poll(&in_flight, 1, GENEROUS_MS), 1);
@@ -404,7 +403,7 @@ TEST(a_delivery_with_the_id_of_a_lost_one_in_flight_is_made)
     hook_to(silent);
     say("who is there?");
     catcher_wait(silent, 1, GENEROUS_MS);
-    promote(host, text("UPDATE webhook_delivery SET webhook = %jd", (intmax_t)made.id));
+    promote(host, text("UPDATE webhook_delivery SET webhook = %jd", made.id));
     catcher_wait(catcher, 1, GENEROUS_MS);
     sql_soon(db, "SELECT count(*) FROM webhook_outcome WHERE delivered");
     host_stop(host);

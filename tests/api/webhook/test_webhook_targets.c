@@ -105,7 +105,7 @@ TEST(a_forbidden_address_in_the_table_is_refused_at_connect)
 
     EACH_TEXT (url, catcher_url(catcher, "x"), text("http://localhost:%d/", catcher->port),
                text("http://[::ffff:127.0.0.1]:%d/", catcher->port)) {
-        const char *values[] = {url, text("hook:%jd", (intmax_t)made.id)};
+        const char *values[] = {url, text("hook:%jd", made.id)};
 
         sql_text(db, "UPDATE webhook_hook SET url = $1", 1, values);
         sql_text(db, "SELECT pg_notify('webhook', $1)", 1, values + 1);

@@ -89,14 +89,14 @@ TEST(a_delivery_keeps_its_last_100_attempts)
     struct webhook_made made = hook_to(catcher);
     int64_t id =
         json_integer_value(json_object_get(say_until(&made, "once more", "delivered"), "id"));
-    const char *values[] = {text("%jd", (intmax_t)id)};
+    const char *values[] = {text("%jd", id)};
 
     sql_text(db,
              "UPDATE webhook_outcome o SET log = (SELECT jsonb_agg(d.log -> 0 ||"
              " jsonb_build_object('number', n)) FROM webhook_deliveries d,"
              " generate_series(1, 100) n WHERE d.id = o.id) WHERE id = $1",
              1, values);
-    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, (intmax_t)id);
+    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, id);
     catcher_wait(catcher, 2, 5000);
     json_t *delivery = webhook_wait(host, admin, &made, "delivered", 5000);
 
@@ -117,8 +117,7 @@ static void post_traced(const char *entry)
     static const char *const headers[] = {"traceparent: 00-" TRACE "-" SPAN "-01", NULL};
     json_t *json = json_pack("{ss ss}", "username", ADMIN_EMAIL, "chatEntry", entry);
     struct call call = {.method = "POST",
-                        .path =
-                            text("/api/chat/conversations/%jd/messages", (intmax_t)deliver_talk.id),
+                        .path = text("/api/chat/conversations/%jd/messages", deliver_talk.id),
                         .token = admin->token,
                         .body = kept(json_dumps(json, 0)),
                         .headers = headers};
@@ -146,7 +145,7 @@ TEST(a_delivery_continues_the_trace_of_the_request_that_raised_its_event)
     const json_t *delivery = webhook_wait(host, admin, &made, "delivered", 8000);
     int64_t id = json_integer_value(json_object_get(delivery, "id"));
 
-    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, (intmax_t)id);
+    ask(admin, 200, NULL, "POST %s/deliveries/%jd/resend", made.path, id);
     catcher_wait(catcher, 3, 5000);
     post_traced(text("%03000d", 7));
     catcher_wait(catcher, 4, 5000);

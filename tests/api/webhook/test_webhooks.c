@@ -19,7 +19,7 @@ TEST(a_creation_returns_exactly_the_specified_fields)
     ck_assert_str_eq(keys_of(answer->json), "id userId url events secret active createdAt");
     expect_json(answer->json, text("{'url':'" PUBLIC_URL "','secret':'" TEST_SECRET
                                    "','userId':%jd,'active':true}",
-                                   (intmax_t)anna->id));
+                                   anna->id));
 }
 
 TEST(a_missing_secret_is_generated_with_64_hexadecimal_digits)
@@ -140,7 +140,7 @@ TEST_EACH(events_must_be_a_list_of_known_event_names, sizeof events / sizeof *ev
     if (!events[_i][1])
         return;
     ck_assert_str_eq(kept(json_dumps(stored, JSON_COMPACT)), events[_i][1]);
-    ask(anna, 200, NULL, "DELETE " WEBHOOKS "/%jd", (intmax_t)answer_int(answer, "id"));
+    ask(anna, 200, NULL, "DELETE " WEBHOOKS "/%jd", answer_int(answer, "id"));
 }
 
 TEST(required_fields_and_types_are_checked)
@@ -216,7 +216,7 @@ TEST(a_page_of_the_list_has_at_most_a_mebibyte)
                      " nextval('webhook_hook_id'), account, 'https://example.com/' || n, events,"
                      " secret, false, admitted, sees_all, organisations, email, %s"
                      " FROM webhook_hook, generate_series(1, %d) n WHERE id = %jd",
-                     more, LARGE, (intmax_t)made.id));
+                     more, LARGE, made.id));
     for (; path; pages++) {
         struct answer *answer = ck_status(http(host, "GET", path, many->token, NULL), 200);
 
@@ -243,15 +243,13 @@ TEST(the_list_without_a_limit_has_all_webhooks)
                      " 'https://example.com/' || n, events, secret, false, admitted, sees_all,"
                      " organisations, email FROM webhook_hook, generate_series(1, %d) n"
                      " WHERE id = %jd",
-                     MANY, (intmax_t)made.id));
+                     MANY, made.id));
     const struct person *readers[] = {anna, admin};
 
     for (int i = 0; i < 2; i++) {
         struct answer *list = ck_status(http(host, "GET", WEBHOOKS, readers[i]->token, NULL), 200);
-        struct answer *rest =
-            ck_status(http(host, "GET", text(WEBHOOKS "?after=%jd", (intmax_t)made.id),
-                           readers[i]->token, NULL),
-                      200);
+        struct answer *rest = ck_status(
+            http(host, "GET", text(WEBHOOKS "?after=%jd", made.id), readers[i]->token, NULL), 200);
         int64_t last = 0;
         size_t index;
         const json_t *hook;

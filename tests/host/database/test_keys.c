@@ -79,7 +79,7 @@ static bool is_right(int64_t key, const char *said, const json_t *rows)
 
         if (json_integer_value(json_array_get(row, 0)) != key ||
             json_integer_value(json_array_get(row, 1)) != (json_int_t)i + 1 ||
-            (key <= NAMES ? !name || strcmp(name, text("name \"%jd\\", (intmax_t)key)) : !!name) ||
+            (key <= NAMES ? !name || strcmp(name, text("name \"%jd\\", key)) : !!name) ||
             !text_of || strcmp(text_of, said))
             return false;
     }
@@ -92,7 +92,7 @@ static void ask_rows(struct client *client, CURL *connection)
     static const char *const meant[] = {"x", "a\"b\\", "{1,2}", "NULL"};
     int64_t key = 1 + rand_r(&client->seed) % (NAMES + NAMES / 4);
     int said = rand_r(&client->seed) % 4;
-    char *path = text("/api/keys/rows/%jd?said=%s", (intmax_t)key, texts[said]);
+    char *path = text("/api/keys/rows/%jd?said=%s", key, texts[said]);
     const struct answer *answer =
         http_send(host, &(struct call){.method = "GET", .path = path, .connection = connection});
     bool fails = key % UNLUCKY == 0 && key % 4; /* a key without rows does not fail */
@@ -106,7 +106,7 @@ static void ask_rows(struct client *client, CURL *connection)
 static void ask_counter(struct client *client, CURL *connection)
 {
     int64_t counter = 1 + rand_r(&client->seed) % (COUNTERS + 2), by = rand_r(&client->seed) % 20;
-    char *path = text("/api/keys/counter/%jd?by=%jd", (intmax_t)counter, (intmax_t)by);
+    char *path = text("/api/keys/counter/%jd?by=%jd", counter, by);
     const struct answer *answer =
         http_send(host, &(struct call){.method = "PUT", .path = path, .connection = connection});
     long wanted = counter > COUNTERS ? 404 : by == UNLUCKY ? 409 : 200;

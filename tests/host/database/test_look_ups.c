@@ -54,8 +54,8 @@ static void seed(void)
 {
     for (int i = 0; i < PEOPLE; i++)
         people[i] = person_make(host, admin, text("caller%d", i), NULL);
-    sql_run(db, text("UPDATE auth_organisation SET api_user = %jd WHERE id = %jd",
-                     (intmax_t)people[3]->id, (intmax_t)people[2]->organization));
+    sql_run(db, text("UPDATE auth_organisation SET api_user = %jd WHERE id = %jd", people[3]->id,
+                     people[2]->organization));
     for (int i = 0; i < PEOPLE; i++) {
         make_devices(i);
         for (int with = 0; with < i; with++)

@@ -63,8 +63,7 @@ static const struct {
     {"commit", "25000", 3}, {"rollback", "25000", 1},
 };
 
-TEST_EACH(transaction_control_in_a_statement_is_an_error,
-          sizeof not_allowed / sizeof not_allowed[0])
+TEST_EACH(transaction_control_in_a_statement_is_an_error, COUNT(not_allowed))
 {
     const char *name = not_allowed[_i].name;
     const char *state = text("sqlstate=%s", not_allowed[_i].sqlstate);

@@ -156,7 +156,7 @@ static void ask_much(const struct attacker *at)
     const char *entry = text_repeated("x", ENTRY);
 
     for (int i = 0; i < 4; i++)
-        post(at, text("/api/chat/conversations/%jd/messages", (intmax_t)at->talk.id), false,
+        post(at, text("/api/chat/conversations/%jd/messages", at->talk.id), false,
              text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", at->person->email, entry));
     for (int i = 0; i < READERS; i++)
         get(at, text("/api/chat/chain/%s", at->talk.head));
@@ -208,9 +208,8 @@ static void expect_bounds(int64_t before)
     WAIT_UNTIL(bytes_below(store) > 0, 10000);
     int64_t grown = process_status(host->pid, "VmHWM:") - before, bytes = bytes_below(store);
 
-    ck_assert_msg(process_shadowed() || grown < MEMORY_KIB, "the host grew by %jd KiB",
-                  (intmax_t)grown);
-    ck_assert_msg(bytes <= UPLOADS_MAX, "%jd bytes are on the disk", (intmax_t)bytes);
+    ck_assert_msg(process_shadowed() || grown < MEMORY_KIB, "the host grew by %jd KiB", grown);
+    ck_assert_msg(bytes <= UPLOADS_MAX, "%jd bytes are on the disk", bytes);
 }
 
 static void expect_service(const struct talk *talk)

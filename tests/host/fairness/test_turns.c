@@ -117,7 +117,7 @@ static double metric(const char *line)
 
 static void expect_metric(const char *line, int64_t wanted)
 {
-    WAIT_UNTIL_MSG(metric(line) == (double)wanted, MS, "%s is not %jd", line, (intmax_t)wanted);
+    WAIT_UNTIL_MSG(metric(line) == (double)wanted, MS, "%s is not %jd", line, wanted);
 }
 
 #define READS(what) "busbar_database_" what "{loop=\"0\",pool=\"read\"}"

@@ -39,7 +39,7 @@ static const char *post_of(const struct talk *talk, const char *query, const cha
                            const char *entry)
 {
     return text("POST /api/chat/conversations/%jd/messages%s {'username':'%s','chatEntry':'%s'}",
-                (intmax_t)talk->id, query, user, entry);
+                talk->id, query, user, entry);
 }
 
 static size_t conversations_of(const char *user)
@@ -96,8 +96,7 @@ TEST(twenty_parallel_requests_with_one_idempotency_key_make_one_row)
     static const char *const headers[] = {"Idempotency-Key: parallel", NULL};
     struct talk talk = talk_start(host, platform, "idem.many@shop.example", ADMIN_EMAIL, NULL);
     const struct call post = {.method = "POST",
-                              .path =
-                                  text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id),
+                              .path = text("/api/chat/conversations/%jd/messages", talk.id),
                               .token = platform->token,
                               .headers = headers,
                               .body = "{\"username\":\"idem.many@shop.example\","

@@ -37,7 +37,7 @@ static struct object object_make(int kind)
                                "description"};
     const struct person *changed = person_register(host, text("matched-%d", count), NULL);
 
-    return (struct object){text("/api/admin/users/%jd", (intmax_t)changed->id), "PUT", "firstName"};
+    return (struct object){text("/api/admin/users/%jd", changed->id), "PUT", "firstName"};
 }
 
 static const char *token_of(const struct object *object)

@@ -143,7 +143,7 @@ TEST(a_time_without_an_offset_is_utc)
 
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         ask(user, times[i].status, NULL, "POST /api/chat/webhooks/%jd/recover {'since':'%s'}",
-            (intmax_t)answer_int(made, "id"), times[i].since);
+            answer_int(made, "id"), times[i].since);
 }
 
 /* ---- errors ---- */

@@ -36,7 +36,7 @@ static bool well_answered(const struct answer *answer, int turn)
 static void *client(void *arg)
 {
     struct call call = {.token = admin->token, .connection = client_open()};
-    const char *post = text("/api/chat/conversations/%jd/messages", (intmax_t)talk.id);
+    const char *post = text("/api/chat/conversations/%jd/messages", talk.id);
     const char *const paths[] = {"/api/chat/unread-count/" ADMIN_EMAIL, post, "/api/wave"};
     long number = (long)(intptr_t)arg * 1000000, opened = 0;
 
@@ -166,8 +166,7 @@ TEST(reloads_under_load_fail_no_request)
             "reload_load: %ld requests, %ld messages, %ld failed; after %d and %d reloads: rss %jd "
             "and %jd kB, threads %jd and %jd, files %ld and %ld\n",
             atomic_load(&asked), atomic_load(&posted), atomic_load(&failed), WARM, reloads,
-            (intmax_t)warm.rss, (intmax_t)end.rss, (intmax_t)warm.threads, (intmax_t)end.threads,
-            warm.files, end.files);
+            warm.rss, end.rss, warm.threads, end.threads, warm.files, end.files);
     ck_assert_int_eq(atomic_load(&failed), 0);
     ck_assert_int_eq(atomic_load(&connected), CLIENTS);
     ck_assert_int_gt(atomic_load(&posted), 100);
@@ -195,7 +194,7 @@ static void expect_each_attempt_once(PGconn *db, const struct receiver *receiver
     int64_t logged = sql_number(
         db, text("SELECT coalesce(sum(jsonb_array_length(log)), 0) FROM webhook_deliveries"
                  " WHERE webhook = %jd",
-                 (intmax_t)webhook));
+                 webhook));
 
     ck_assert_int_eq((int64_t)receiver_count(receiver, path), logged);
 }
@@ -220,11 +219,11 @@ TEST(deliveries_in_flight_waiting_or_to_be_retried_survive_a_reload)
     sql_is(db, 3 * EACH,
            "SELECT count(*) FROM webhook_deliveries WHERE webhook = %jd"
            " AND state = 'delivered'",
-           (intmax_t)slow.id);
+           slow.id);
     sql_is(db, 3 * EACH,
            "SELECT count(*) FROM webhook_deliveries WHERE webhook = %jd"
            " AND state = 'abandoned' AND jsonb_array_length(log) = 3",
-           (intmax_t)bad.id);
+           bad.id);
     expect_each_attempt_once(db, receiver, "/late/hand", slow.id);
     expect_each_attempt_once(db, receiver, "/500/hand", bad.id);
     wave_drained(wave);

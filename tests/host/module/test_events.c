@@ -53,7 +53,7 @@ TEST(the_audience_is_the_organization_and_participants_with_an_account)
                                " WHERE payload::jsonb #>> '{message,uuid}' = $1",
                                1, values);
 
-    ck_assert_str_eq(who, text("%jd " ADMIN_EMAIL, (intmax_t)platform->organization));
+    ck_assert_str_eq(who, text("%jd " ADMIN_EMAIL, platform->organization));
 }
 
 /* Waits until each event has its copy. */
@@ -85,7 +85,7 @@ static void post_together(const struct talk *talk, const char *user, const char 
     for (int i = 0; i < TOGETHER; i++)
         calls[i] = (struct call){
             .method = "POST",
-            .path = text("/api/chat/conversations/%jd/messages", (intmax_t)talk->id),
+            .path = text("/api/chat/conversations/%jd/messages", talk->id),
             .token = platform->token,
             .body = text("{\"username\":\"%s\",\"chatEntry\":\"%s\"}", user, entries[i])};
     parallel(host, calls, answers, TOGETHER);
@@ -122,7 +122,7 @@ static void expect_only_it_undone(const char *user, const char *word, long statu
     ck_assert_int_eq(events_with(text("%s ", word)), 0);
     ck_assert_uint_eq(talk_length(host, platform, &talk), TOGETHER);
     ck_assert_int_eq(answer_int(talk_of(host, admin, "unread-count", user, ""), "count"), 0);
-    sql_is(db, TOGETHER, "SELECT unread2 FROM chat_conversation WHERE id = %jd", (intmax_t)talk.id);
+    sql_is(db, TOGETHER, "SELECT unread2 FROM chat_conversation WHERE id = %jd", talk.id);
 }
 
 TEST(a_failing_hook_rolls_back_only_its_own_message)

@@ -122,7 +122,7 @@ TEST(a_reload_is_reported_to_the_service_manager)
 static const char *says(int status, const char *const *words)
 {
     const char *argv[8] = {harness_program(false)};
-    const char *log = harness_path(text("tool-%s-%jd.log", words[0], (intmax_t)now_ms()));
+    const char *log = harness_path(text("tool-%s-%jd.log", words[0], now_ms()));
 
     for (int i = 0; words[i]; i++)
         argv[i + 1] = words[i];

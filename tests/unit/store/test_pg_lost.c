@@ -96,8 +96,7 @@ static const struct {
     {{SCRIPT_SYNC, NULL, SCRIPT_CLOSE, NULL, SYNCED - 1}, true},
 };
 
-TEST_EACH(a_write_on_a_lost_connection_is_never_sent_twice,
-          sizeof lost_writes / sizeof *lost_writes)
+TEST_EACH(a_write_on_a_lost_connection_is_never_sent_twice, COUNT(lost_writes))
 {
     bool unit = lost_writes[_i].unit;
 

@@ -91,8 +91,7 @@ static const struct {
 };
 
 /* The request fails at once, and the next one succeeds on a second attempt. */
-TEST_EACH(a_failed_connection_fails_its_request_and_the_next_succeeds,
-          sizeof unmade / sizeof *unmade)
+TEST_EACH(a_failed_connection_fails_its_request_and_the_next_succeeds, COUNT(unmade))
 {
     pg_script_add(&stage_server, unmade[_i].line);
     stage_open_at(PG_READ, 1, &(struct stage_place){.connect_ms = unmade[_i].connect_ms});

@@ -120,8 +120,7 @@ static const struct {
     {SCRIPT_EXECUTE, "COMMIT", SCRIPT_ALONE, NULL, FAILED_UNAVAILABLE, 503, .next = 2},
 };
 
-TEST_EACH(a_failed_transaction_is_rolled_back_and_the_next_one_commits,
-          sizeof failing / sizeof *failing)
+TEST_EACH(a_failed_transaction_is_rolled_back_and_the_next_one_commits, COUNT(failing))
 {
     bool commits = failing[_i].heedless || !strcmp(failing[_i].text, "COMMIT");
 
