@@ -201,11 +201,13 @@ struct pairs {
 struct db_task {
     struct db_task *next;
     struct sender *sender;
-    bool busy; /* until `back` is called; for the worker */
-    bool ok;   /* set by `work`; false if `work` did not run to its end */
+    int64_t me; /* the id of this host when the task was sent; 0: none */
+    bool busy;  /* until `back` is called; for the worker */
+    bool ok;    /* set by `work`; false if `work` did not run to its end */
     void (*work)(struct bb_request *rq, struct db_task *db_task);
     void (*back)(struct sender *sender, struct db_task *db_task);
     struct pairs pairs; /* freed after `back` */
+    uint64_t shards;    /* see db_task_shards() */
 };
 
 /* The steps of a search for deliveries that this sender does not know (read.c). */
@@ -215,13 +217,11 @@ struct looking {
     struct db_task db_task;
     enum look look;
     int64_t after, to; /* kept from one task to the next */
-    uint64_t shards;
 };
 
 /* The heartbeat; see webhook_tend(). */
 struct tending {
-    struct db_task db_task;
-    int64_t me; /* 0: this host joins */
+    struct db_task db_task; /* me 0: this host joins */
     int64_t sent_ms;
     unsigned pauses;
     bool leaving, counts;
@@ -237,11 +237,9 @@ struct tending {
 /* Stores cursors, or gives shards away. */
 struct saving {
     struct db_task db_task;
-    int64_t me;
     bool gives;  /* false while the task is not busy */
     bool failed; /* out of memory */
     bool lost;
-    uint64_t shards;
     int64_t cursors[SENDER_SHARDS];
     struct pairs held; /* deliveries in flight */
 };
@@ -259,7 +257,6 @@ struct reading_rows {
 /* Reads deliveries. A stream is the log of a webhook, or its due rows in webhook_waiting. */
 struct reading {
     struct db_task db_task;
-    int64_t me;
     size_t count; /* streams */
     struct subscription *subscriptions[SENDER_STREAMS];
     int64_t webhooks[SENDER_STREAMS], checked[SENDER_STREAMS], most[SENDER_STREAMS];
@@ -281,20 +278,13 @@ struct expansion {
     bool found;
 };
 
-struct replaying {
-    struct db_task db_task;
-    int64_t me;
-    uint64_t shards;
-};
-
 /* Columns of the results that are recorded with the health of their webhooks. */
 enum { NOTE_WEBHOOK, NOTE_SINCE, NOTE_SUCCESS, NOTE_ASKED, NOTE_EXHAUSTED, NOTE_COLUMNS };
 
 struct recording {
     struct db_task db_task; /* `pairs` has webhooks that were disabled */
-    int64_t owner;
-    bool plain;    /* the kind of the results: see record_add() */
-    bool verifies; /* some results are from a lost lease */
+    bool plain;             /* the kind of the results: see record_add() */
+    bool verifies;          /* some results are from a lost lease */
     bool lost;
     size_t count, note_count;
     struct delivery *list[SENDER_RECORD_MAX];
@@ -336,14 +326,13 @@ struct sender {
     int64_t expand_at;      /* INT64_MAX: no event is known to need expanding */
     int64_t expand_told_ms; /* last log line about an event not expanded */
     int64_t expanding_ms;   /* age of the oldest event to be expanded, a few seconds ago */
-    struct db_task signaling;
-    struct tending tending, leave;
+    struct db_task signaling, replaying, leave;
+    struct tending tending;
     struct saving saving;
     struct looking looking;
     struct reading_rows reading_rows;
     struct reading reading;
     struct expansion expansion;
-    struct replaying replaying;
     struct recording recording;
     bool give_failed; /* since the last heartbeat */
     bool stopping;    /* reads no more deliveries */
@@ -390,30 +379,21 @@ static inline uint64_t sender_shard(int64_t webhook)
     return UINT64_C(1) << ((uint64_t)webhook % SENDER_SHARDS);
 }
 
-/* Lists the numbers of shards in `list`, which has SENDER_SHARDS elements. Returns their count. */
-static inline size_t sender_shard_list(uint64_t shards, int64_t *list)
-{
-    size_t count = 0;
-
-    for (int64_t i = 0; i < SENDER_SHARDS; i++)
-        if (shards & sender_shard(i))
-            list[count++] = i;
-    return count;
-}
-
 /* sender.c */
 
 /* Sends a task that is not busy. */
 void db_task_send(struct sender *sender, struct db_task *db_task,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
                   void (*back)(struct sender *sender, struct db_task *db_task));
+/* Returns the numbers of the task's shards as a parameter. */
+struct bb_value db_task_shards(struct bb_request *rq, const struct db_task *db_task);
+/* Adds the first two columns of the rows to the task's pairs. NULL: the task has failed. */
+void db_task_read(struct bb_request *rq, struct db_task *db_task, const struct bb_rows *rows);
 
 /* Notes a new delivery for the owner of its shard, or for `all` hosts. id 0 or -1: deliveries in
  * webhook_waiting (-1: with an order). Any thread. */
 void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all);
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
-/* Adds the first two columns of rows, or ends the request if memory runs out. */
-void pairs_read(struct bb_request *rq, struct pairs *pairs, const struct bb_rows *rows);
 void pairs_free(struct pairs *pairs);
 
 /* delivery.c: bodies, and deliveries in memory */

@@ -90,7 +90,7 @@ static void lease_work(struct bb_request *rq, struct db_task *db_task)
     struct tending *tending = (struct tending *)db_task;
     int64_t owned[2 * SENDER_SHARDS];
     const struct bb_rows *rows = bb_query(
-        rq, &tend, BB_ARGS(bb_i(tending->me), bb_t(tending->counters), bb_b(tending->leaving)));
+        rq, &tend, BB_ARGS(bb_i(db_task->me), bb_t(tending->counters), bb_b(tending->leaving)));
 
     if (!rows || bb_count(rq, rows) != 1)
         return;
@@ -266,7 +266,6 @@ void lease_tend(struct sender *sender)
         sender->now_ms < sender->tend_at)
         return;
     *tending = (struct tending){
-        .me = sender->me,
         .leaving = sender->stopping,
         .sent_ms = lease_clock_ms(),
         .pauses = sender->pauses,
@@ -294,7 +293,7 @@ static void lease_note(struct sender *sender, struct saving *saving)
     IDMAP_FOREACH (delivery, delivery, &sender->deliveries) {
         struct subscription *subscription = delivery->subscription;
 
-        if (delivery->test || !(saving->shards & sender_shard(delivery->webhook)))
+        if (delivery->test || !(saving->db_task.shards & sender_shard(delivery->webhook)))
             continue;
         if (saving->gives && delivery->item.place == QUEUE_FLYING)
             saving->failed |= pairs_add(&saving->held, delivery->webhook, delivery->node.id) != 0;
@@ -305,7 +304,7 @@ static void lease_note(struct sender *sender, struct saving *saving)
     IDMAP_FOREACH (subscription, subscription, &sender->subscriptions) {
         int64_t cursor = subscription->backlog ? subscription->read_to : INT64_MAX;
 
-        if (!(saving->shards & sender_shard(subscription->node.id)))
+        if (!(saving->db_task.shards & sender_shard(subscription->node.id)))
             continue;
         if (subscription->first && subscription->first - 1 < cursor)
             cursor = subscription->first - 1;
@@ -323,16 +322,15 @@ static void lease_save_work(struct bb_request *rq, struct db_task *db_task)
 {
     struct saving *saving = (struct saving *)db_task;
     const struct pairs *backlog = &db_task->pairs, *held = &saving->held;
-    int64_t shards[SENDER_SHARDS];
-    size_t count = sender_shard_list(saving->shards, shards);
 
     if (saving->failed)
         return;
     const struct bb_rows *rows = bb_query(
         rq, &save,
-        BB_ARGS(bb_i(saving->me), bb_ints(shards, count), bb_ints(saving->cursors, SENDER_SHARDS),
-                bb_ints(backlog->webhooks, backlog->count), bb_ints(backlog->ids, backlog->count),
-                bb_ints(held->ids, held->count), bb_ints(held->webhooks, held->count),
+        BB_ARGS(bb_i(db_task->me), db_task_shards(rq, db_task),
+                bb_ints(saving->cursors, SENDER_SHARDS), bb_ints(backlog->webhooks, backlog->count),
+                bb_ints(backlog->ids, backlog->count), bb_ints(held->ids, held->count),
+                bb_ints(held->webhooks, held->count),
                 bb_i(sender_hold_ms(db_task->sender->webhook)), bb_b(saving->gives)));
 
     db_task->ok = rows != NULL;
@@ -363,7 +361,7 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
                 ((struct delivery *)node)->kept = true;
         }
         sender->to_give = 0;
-        lease_set(sender, sender->mine & ~saving->shards);
+        lease_set(sender, sender->mine & ~db_task->shards);
     }
     saving->gives = false;
     pairs_free(&saving->held);
@@ -376,7 +374,7 @@ void lease_save(struct sender *sender, uint64_t shards, bool gives)
 
     if (!sender->me || saving->db_task.busy)
         return;
-    *saving = (struct saving){.me = sender->me, .shards = shards, .gives = gives};
+    *saving = (struct saving){.db_task.shards = shards, .gives = gives};
     memcpy(saving->cursors, sender->cursors, sizeof(saving->cursors));
     lease_note(sender, saving);
     db_task_send(sender, &saving->db_task, lease_save_work, lease_save_back);
@@ -385,8 +383,8 @@ void lease_save(struct sender *sender, uint64_t shards, bool gives)
 void lease_give(struct sender *sender)
 {
     if (sender->to_give && !sender->tending.db_task.busy && !sender->reading.db_task.busy &&
-        !sender->replaying.db_task.busy && !sender->recording.db_task.busy &&
-        !record_has_given(sender) && sender->now_ms >= sender->retry_db_at)
+        !sender->replaying.busy && !sender->recording.db_task.busy && !record_has_given(sender) &&
+        sender->now_ms >= sender->retry_db_at)
         lease_save(sender, sender->to_give, true);
 }
 
@@ -394,7 +392,7 @@ void lease_give(struct sender *sender)
 
 static void lease_leave_work(struct bb_request *rq, struct db_task *db_task)
 {
-    db_task->ok = bb_query(rq, &leave, BB_ARGS(bb_i(((struct tending *)db_task)->me))) != NULL;
+    db_task->ok = bb_query(rq, &leave, BB_ARGS(bb_i(db_task->me))) != NULL;
     if (db_task->ok)
         lease_notify(rq);
 }
@@ -405,7 +403,6 @@ void lease_end(struct sender *sender)
         sender->lease_until = 0;
         http_client_end(sender->client);
     }
-    sender->leave.me = sender->me;
     if (sender->me)
-        db_task_send(sender, &sender->leave.db_task, lease_leave_work, NULL);
+        db_task_send(sender, &sender->leave, lease_leave_work, NULL);
 }

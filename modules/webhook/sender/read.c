@@ -219,7 +219,7 @@ static void read_back(struct sender *sender, struct db_task *db_task)
     struct reading *reading = (struct reading *)db_task;
     int64_t last[SENDER_STREAMS] = {0};
     struct delivery *delivery;
-    bool ok = db_task->ok && reading->me == sender->me; /* not read under a lost lease */
+    bool ok = db_task->ok && db_task->me == sender->me; /* not read under a lost lease */
 
     while (ok && (delivery = STAILQ_FIRST(&reading->list))) {
         int64_t id = delivery->node.id;
@@ -301,7 +301,6 @@ void read_deliveries(struct sender *sender)
     if (sender->queue.held_bytes + BYTES > sender->queue.limits.bytes)
         bodies_keep(sender, 0); /* deliveries need the memory */
     memset(reading, 0, sizeof(*reading));
-    reading->me = sender->me;
     STAILQ_INIT(&reading->list);
     read_choose(sender, reading);
     if (!reading->count)
@@ -359,16 +358,12 @@ static void look_work(struct bb_request *rq, struct db_task *db_task)
 {
     static const struct bb_sql *const statements[] = {NULL, &look_backlog, &look_waiting,
                                                       &look_log};
-    struct looking *looking = (struct looking *)db_task;
-    int64_t shards[SENDER_SHARDS];
-    size_t count = sender_shard_list(looking->shards, shards);
-    const struct bb_value args[] = {bb_i(looking->after), bb_ints(shards, count),
+    const struct looking *looking = (struct looking *)db_task;
+    const struct bb_value args[] = {bb_i(looking->after), db_task_shards(rq, db_task),
                                     bb_i(looking->to)};
-    const struct bb_rows *rows =
-        bb_query(rq, statements[looking->look], args, looking->look == LOOK_LOG ? 3 : 2);
 
-    pairs_read(rq, &db_task->pairs, rows);
-    db_task->ok = rows != NULL;
+    db_task_read(rq, db_task,
+                 bb_query(rq, statements[looking->look], args, looking->look == LOOK_LOG ? 3 : 2));
 }
 
 /* Handles a lack of memory: the next look finds the same rows, because no cursor has moved. */
@@ -460,11 +455,11 @@ void look_on(struct sender *sender)
         looking->after = 0;
     }
     looking->look = sender->look;
-    looking->shards = sender->look_shards;
+    looking->db_task.shards = sender->look_shards;
     if (looking->look == LOOK_LOG && !looking->after) {
         looking->after = INT64_MAX;
         for (int64_t i = 0; i < SENDER_SHARDS; i++)
-            if (looking->shards & sender_shard(i) && sender->cursors[i] < looking->after)
+            if (sender->look_shards & sender_shard(i) && sender->cursors[i] < looking->after)
                 looking->after = sender->cursors[i];
     }
     db_task_send(sender, &looking->db_task, look_work, look_back);

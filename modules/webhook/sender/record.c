@@ -86,7 +86,7 @@ static const struct bb_rows *record_all(struct bb_request *rq, struct bb_tx *tx,
     size_t count = recording->count;
     const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
     /* the statements for plain results have the first seven parameters */
-    const struct bb_value values[] = {bb_i(recording->owner),
+    const struct bb_value values[] = {bb_i(recording->db_task.me),
                                       bb_ints(c[ID], count),
                                       bb_ints(c[WEBHOOK], count),
                                       bb_ints(c[AT], count),
@@ -203,7 +203,7 @@ static void record_back(struct sender *sender, struct db_task *db_task)
     recording->details = NULL;
     if (recording->noted && db_task->ok)
         health_stored(sender, recording);
-    if (recording->lost && recording->owner == sender->me) { /* the heartbeat gets another lease */
+    if (recording->lost && db_task->me == sender->me) { /* the heartbeat gets another lease */
         sender->tend_at = sender->now_ms;
         sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
     }
@@ -287,7 +287,6 @@ void record_results(struct sender *sender)
         sender->now_ms < record_at(sender))
         return;
     recording->plain ^= !STAILQ_EMPTY(&sender->results[!recording->plain]);
-    recording->owner = sender->me;
     recording->count = recording->note_count = 0;
     recording->lost = recording->noted = recording->verifies = false;
     recording->details = json_array();

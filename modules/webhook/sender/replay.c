@@ -51,14 +51,9 @@ static const struct bb_sql replay = {
 
 static void replay_work(struct bb_request *rq, struct db_task *db_task)
 {
-    struct replaying *replaying = (struct replaying *)db_task;
-    int64_t shards[SENDER_SHARDS];
-    size_t count = sender_shard_list(replaying->shards, shards);
-    const struct bb_rows *rows =
-        bb_query(rq, &replay, BB_ARGS(bb_i(replaying->me), bb_ints(shards, count)));
+    const struct bb_value shards = db_task_shards(rq, db_task);
 
-    pairs_read(rq, &db_task->pairs, rows);
-    db_task->ok = rows != NULL;
+    db_task_read(rq, db_task, bb_query(rq, &replay, BB_ARGS(bb_i(db_task->me), shards)));
 }
 
 static void replay_back(struct sender *sender, struct db_task *db_task)
@@ -81,13 +76,12 @@ static void replay_back(struct sender *sender, struct db_task *db_task)
 
 void replay_next(struct sender *sender)
 {
-    struct replaying *replaying = &sender->replaying;
+    struct db_task *replaying = &sender->replaying;
 
-    if (replaying->db_task.busy || sender->now_ms < sender->replay_at || !sender->mine ||
+    if (replaying->busy || sender->now_ms < sender->replay_at || !sender->mine ||
         sender->stopping || sender->now_ms < sender->retry_db_at || !attempt_is_allowed(sender))
         return;
-    replaying->me = sender->me;
     replaying->shards = sender->mine & ~sender->to_give;
     sender->replay_at = INT64_MAX;
-    db_task_send(sender, &replaying->db_task, replay_work, replay_back);
+    db_task_send(sender, replaying, replay_work, replay_back);
 }

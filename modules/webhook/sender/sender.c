@@ -46,6 +46,7 @@ void db_task_send(struct sender *sender, struct db_task *db_task,
                   void (*back)(struct sender *sender, struct db_task *db_task))
 {
     db_task->sender = sender;
+    db_task->me = sender->me;
     db_task->work = work;
     db_task->back = back;
     db_task->ok = false;
@@ -53,6 +54,26 @@ void db_task_send(struct sender *sender, struct db_task *db_task,
     sender->tasks_pending++;
     if (bb_run_then(sender->host, db_task_run, db_task_ended, db_task))
         db_task_ended(db_task, false);
+}
+
+struct bb_value db_task_shards(struct bb_request *rq, const struct db_task *db_task)
+{
+    int64_t *list = bb_alloc(rq, SENDER_SHARDS * sizeof(*list));
+    size_t count = 0;
+
+    for (int64_t i = 0; i < SENDER_SHARDS; i++)
+        if (db_task->shards & sender_shard(i))
+            list[count++] = i;
+    return bb_ints(list, count);
+}
+
+void db_task_read(struct bb_request *rq, struct db_task *db_task, const struct bb_rows *rows)
+{
+    for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
+        if (pairs_add(&db_task->pairs, bb_cell_int(rq, rows, row, 0),
+                      bb_cell_int(rq, rows, row, 1)))
+            bb_alloc(rq, SIZE_MAX); /* does not return */
+    db_task->ok = rows != NULL;
 }
 
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id)
@@ -72,13 +93,6 @@ int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id)
     pairs->webhooks[pairs->count] = webhook;
     pairs->ids[pairs->count++] = id;
     return 0;
-}
-
-void pairs_read(struct bb_request *rq, struct pairs *pairs, const struct bb_rows *rows)
-{
-    for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
-        if (pairs_add(pairs, bb_cell_int(rq, rows, row, 0), bb_cell_int(rq, rows, row, 1)))
-            bb_alloc(rq, SIZE_MAX); /* does not return */
 }
 
 void pairs_free(struct pairs *pairs)
