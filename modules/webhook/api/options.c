@@ -277,13 +277,12 @@ void option_seal(struct bb_request *rq, const char *part, const char *text, json
 
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell)
 {
-    char *text;
-    bool locked = webhook_secret_open(rq->host, webhook, part, cell, &text) == SECRET_LOCKED;
-    json_t *json = locked ? json_object() : text ? bb_json_read(rq, text) : NULL;
+    char *text = webhook_secret_open(rq, webhook, part, cell);
+    json_t *json = text ? bb_json_read(rq, text) : json_object();
 
-    webhook_secret_free(text);
-    if (locked)
+    if (!text)
         bb_log(rq, BB_ERROR, "the field %s of webhook %lld cannot be opened with secrets.keys",
                part, (long long)webhook);
+    webhook_secret_free(text);
     return bb_hold(rq, json);
 }

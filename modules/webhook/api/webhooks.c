@@ -79,16 +79,12 @@ const char *webhook_masked(struct bb_request *rq, const char *secret)
  */
 static json_t *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
 {
-    char *secret;
-    int opened = webhook_secret_open(rq->host, id, WEBHOOK_PART_SECRET, cell, &secret);
+    char *secret = webhook_secret_open(rq, id, WEBHOOK_PART_SECRET, cell);
+    json_t *mask = json_string(secret ? webhook_masked(rq, secret) : "****");
 
-    if (opened == SECRET_LOCKED)
+    if (!secret)
         bb_log(rq, BB_ERROR, "the secret of webhook %lld cannot be opened with secrets.keys",
                (long long)id);
-    if (opened != SECRET_OPEN)
-        return bb_hold(rq, opened == SECRET_LOCKED ? json_string("****") : NULL);
-    json_t *mask = json_string(webhook_masked(rq, secret));
-
     webhook_secret_free(secret);
     return bb_hold(rq, mask);
 }

@@ -32,26 +32,20 @@ int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part,
     return bb_seal(host, secret, strlen(secret), purpose, sealed, length);
 }
 
-int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *part, const char *cell,
-                        char **secret)
+char *webhook_secret_open(struct bb_request *rq, int64_t webhook, const char *part,
+                          const char *cell)
 {
-    size_t room = cell ? strlen(cell) / 2 : 0, plain_length;
-    unsigned char *sealed = malloc(room + 1), *plain = NULL;
+    size_t room = strlen(cell) / 2, plain_length;
+    unsigned char *sealed = bb_alloc(rq, room + 1), *plain = NULL;
     char purpose[64];
 
-    *secret = NULL;
-    if (!sealed)
-        return SECRET_NO_MEMORY;
     webhook_purpose(webhook, part, purpose);
     int64_t length = bb_cell_bytes(cell, sealed, room);
-    int failed =
-        length < 0 ? -1 : bb_unseal(host, sealed, (size_t)length, purpose, &plain, &plain_length);
 
-    free(sealed);
-    if (failed)
-        return failed == -2 ? SECRET_NO_MEMORY : SECRET_LOCKED;
-    *secret = (char *)plain;
-    return SECRET_OPEN;
+    if (length >= 0 &&
+        bb_unseal(rq->host, sealed, (size_t)length, purpose, &plain, &plain_length) == -2)
+        bb_alloc(rq, SIZE_MAX); /* does not return */
+    return (char *)plain;
 }
 
 void webhook_secret_free(void *secret)

@@ -118,14 +118,12 @@ struct webhook {
 int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part, const char *secret,
                         unsigned char **sealed, size_t *length);
 
-enum { SECRET_OPEN, SECRET_LOCKED, SECRET_NO_MEMORY };
-
 /*
- * Opens a sealed secret from a cell (bytea as \x hexadecimal). The caller frees *secret, which
- * is NULL unless SECRET_OPEN is returned. SECRET_LOCKED: no key opens the secret.
+ * Opens a sealed text from a cell (bytea as \x hexadecimal). The caller frees it. NULL: no key
+ * opens it. Ends the request if memory runs out.
  */
-int webhook_secret_open(struct bb_host *host, int64_t webhook, const char *part, const char *cell,
-                        char **secret);
+char *webhook_secret_open(struct bb_request *rq, int64_t webhook, const char *part,
+                          const char *cell);
 void webhook_secret_free(void *secret); /* NULL is allowed */
 
 /* ---- requests that wait for events of a polled webhook, or for the result of a test ---- */

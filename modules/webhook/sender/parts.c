@@ -60,13 +60,9 @@ static void *parts_made(struct bb_request *rq, void *made)
 /* Opens a sealed text, which lives as long as the request; NULL: none, or it cannot be opened. */
 static char *parts_open(struct parts_row *row, const char *part, const char *cell)
 {
-    char *text = NULL;
-    int opened =
-        cell ? webhook_secret_open(row->rq->host, row->webhook, part, cell, &text) : SECRET_OPEN;
+    char *text = cell ? webhook_secret_open(row->rq, row->webhook, part, cell) : NULL;
 
-    row->locked |= opened == SECRET_LOCKED;
-    if (opened == SECRET_NO_MEMORY)
-        parts_made(row->rq, NULL);
+    row->locked |= cell && !text;
     if (text)
         bb_defer(row->rq, webhook_secret_free, text);
     return text;
