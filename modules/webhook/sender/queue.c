@@ -73,30 +73,20 @@ void queue_flow_init(struct queue_flow *flow)
     TAILQ_INIT(&flow->waiting);
 }
 
-/* Returns the flow's part of a limit: slow or failing flows with all of it would cause bursts. */
-static size_t queue_part(const struct queue_flow *flow, size_t limit)
+/* Slow or failing flows with all of a limit would cause bursts. */
+size_t queue_part(const struct queue_flow *flow, size_t limit)
 {
     bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;
 
     return in_stride || limit < UNPROVED ? limit : limit / UNPROVED;
 }
 
-size_t queue_flow_items(const struct queue *queue, const struct queue_flow *flow)
-{
-    return queue_part(flow, queue->limits.flow_items);
-}
-
-size_t queue_flow_bytes(const struct queue *queue, const struct queue_flow *flow)
-{
-    return queue_part(flow, queue->limits.flow_bytes);
-}
-
 bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32_t size)
 {
     if (!flow->held)
         return true;
-    if (flow->held >= queue_flow_items(queue, flow) ||
-        flow->held_bytes + size > queue_flow_bytes(queue, flow))
+    if (flow->held >= queue_part(flow, queue->limits.flow_items) ||
+        flow->held_bytes + size > queue_part(flow, queue->limits.flow_bytes))
         return false;
     return queue->held_bytes + size <= queue->limits.bytes || flow->held < QUEUE_FLOW_SURE;
 }
@@ -228,12 +218,6 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms)
 
 /* ---- how a flow adapts ---------------------------------------------------------------------- */
 
-/* Returns the cap plus one, or the maximum if the cap has reached it. */
-static size_t queue_more(size_t cap, size_t max)
-{
-    return cap < max ? cap + 1 : max;
-}
-
 static double queue_mean_ms(const struct queue_flow *flow)
 {
     unsigned count = flow->now.count + flow->before.count;
@@ -261,7 +245,7 @@ static void queue_grow(const struct queue *queue, struct queue_flow *flow, int64
     if (flow->cap < most && mean_ms < FAR_MS && ++flow->grown_of < flow->cap)
         return;
     flow->grown_of = 0;
-    flow->cap = queue_more(flow->cap, most);
+    flow->cap = flow->cap < most ? flow->cap + 1 : most;
 }
 
 /* Stops counting the attempt as young, and stops checking its age. */
@@ -282,6 +266,7 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
     struct queue_flow *flow = item->flow;
     int64_t took_ms = now_ms - item->started_ms;
     size_t half = flow->cap > 1 ? flow->cap / 2 : 1, flying = queue->limits.flow_flying;
+    size_t most = flying < SLOW_CAP ? flying : SLOW_CAP; /* of a slow flow */
 
     queue_grow_old(queue, item);
     item->place = QUEUE_RESTING;
@@ -305,7 +290,7 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
     if (slow && flow->class != QUEUE_SLOW)
         queue_move_class(queue, flow, QUEUE_SLOW, 1);
     else if (slow)
-        flow->cap = delivered ? queue_more(flow->cap, flying < SLOW_CAP ? flying : SLOW_CAP) : half;
+        flow->cap = !delivered ? half : flow->cap < most ? flow->cap + 1 : most;
     else if (flow->class != QUEUE_FAST)
         queue_move_class(queue, flow, QUEUE_FAST, flying < FIRST_CAP ? flying : FIRST_CAP);
     else if (delivered)

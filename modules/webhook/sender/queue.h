@@ -109,9 +109,8 @@ struct queue {
 void queue_init(struct queue *queue, const struct queue_limits *limits);
 void queue_flow_init(struct queue_flow *flow);
 
-/* Return the number of items and bytes that the flow may hold now. */
-size_t queue_flow_items(const struct queue *queue, const struct queue_flow *flow);
-size_t queue_flow_bytes(const struct queue *queue, const struct queue_flow *flow);
+/* Returns how much of a limit (flow_items or flow_bytes) the flow may hold now. */
+size_t queue_part(const struct queue_flow *flow, size_t limit);
 
 /* Returns whether the flow would admit an item of this size. */
 bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32_t size);

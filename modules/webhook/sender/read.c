@@ -247,12 +247,12 @@ static void read_back(struct sender *sender, struct db_task *db_task)
 static size_t read_room(const struct sender *sender, const struct subscription *subscription)
 {
     const struct queue_limits *limits = &sender->queue.limits;
-    size_t held = subscription->flow.held,
-           items = queue_flow_items(&sender->queue, &subscription->flow);
+    const struct queue_flow *flow = &subscription->flow;
+    size_t held = flow->held, items = queue_part(flow, limits->flow_items);
     size_t room = items > held ? items - held : 0;
 
     if (subscription->state != SUBSCRIPTION_READY || held * 2 > items ||
-        subscription->flow.held_bytes * 2 > queue_flow_bytes(&sender->queue, &subscription->flow))
+        flow->held_bytes * 2 > queue_part(flow, limits->flow_bytes))
         return 0;
     if (sender->queue.held_bytes + BYTES > limits->bytes)
         return held * 2 > QUEUE_FLOW_SURE ? 0 : QUEUE_FLOW_SURE - held;

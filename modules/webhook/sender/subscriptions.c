@@ -116,10 +116,8 @@ void subscription_update(struct sender *sender, struct subscription *subscriptio
                     at_ms > rate->paced_ms ? at_ms : rate->paced_ms);
         open = false;
     }
-    if (open == subscription->flow.closed)
-        queue_close(&sender->queue, &subscription->flow, !open);
-    if (tests == subscription->tests.closed)
-        queue_close(&sender->queue, &subscription->tests, !tests);
+    queue_close(&sender->queue, &subscription->flow, !open);
+    queue_close(&sender->queue, &subscription->tests, !tests);
     if (listed && !subscription->listed)
         TAILQ_INSERT_TAIL(&sender->to_read, subscription, read_next);
     else if (!listed && subscription->listed)
