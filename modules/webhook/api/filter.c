@@ -60,14 +60,9 @@ static const char *filter_join(const struct filter *filter, const char *first, c
     return bb_format(filter->rq, "%s%s%s", first, between, second);
 }
 
-static const char *filter_literal(const struct filter *filter, const json_t *value)
-{
-    return bb_json(filter->rq, value, NULL);
-}
-
 static const char *filter_quote(const struct filter *filter, const char *text)
 {
-    return filter_literal(filter, bb_json_hold(filter->rq, json_string(text)));
+    return bb_json(filter->rq, bb_json_hold(filter->rq, json_string(text)), NULL);
 }
 
 /* Returns the path of a member. jsonpath accepts its name as a JSON string. */
@@ -115,7 +110,7 @@ static const char *filter_same(struct filter *filter, json_t *value, struct plac
     }
     if (!json_is_object(value))
         return bb_format(rq, "(%s.type() != \"array\" && exists(%s ? (@ == %s)))", path, path,
-                         filter_literal(filter, value));
+                         bb_json(rq, value, NULL));
     json_object_foreach (value, name, member)
         keys = filter_join(filter, keys, " && @.key != ", filter_quote(filter, name));
     text = bb_format(rq, "(%s.type() == \"object\" && !exists(%s.keyvalue() ? (1 == 1%s))", path,
@@ -143,7 +138,7 @@ static const char *filter_compare(struct filter *filter, json_t *value, struct p
         FILTER_REFUSE(filter, place.name, "must be a string or a number");
     return bb_format(filter->rq, "(%s.type() == \"%s\" && exists(%s ? (@ %s %s)))", place.path,
                      json_is_string(value) ? "string" : "number", place.path, sign,
-                     filter_literal(filter, value));
+                     bb_json(filter->rq, value, NULL));
 }
 
 /* Returns a regular expression that matches values ending with the text. */
@@ -182,7 +177,7 @@ static const char *filter_affix(struct filter *filter, json_t *value, struct pla
             filter, text, i ? " || " : "",
             *end ? bb_format(filter->rq, "@ like_regex %s",
                              filter_end(filter, json_string_value(item)))
-                 : bb_format(filter->rq, "@ starts with %s", filter_literal(filter, item)));
+                 : bb_format(filter->rq, "@ starts with %s", bb_json(filter->rq, item, NULL)));
     }
     return bb_format(filter->rq, "(%s.type() == \"string\" && exists(%s ? (%s)))", place.path,
                      place.path, text);
@@ -196,7 +191,7 @@ static const char *filter_in(struct filter *filter, json_t *value, struct place 
                              const char * not )
 {
     struct bb_request *rq = filter->rq;
-    const char *path = place.path, *literal = filter_literal(filter, value), *text = "";
+    const char *path = place.path, *literal = bb_json(rq, value, NULL), *text = "";
 
     if (json_is_object(value))
         FILTER_REFUSE(filter, place.name, "must not contain objects or arrays");
@@ -206,7 +201,7 @@ static const char *filter_in(struct filter *filter, json_t *value, struct place 
         filter_count(filter, place);
         if (json_is_object(item) || json_is_array(item))
             FILTER_REFUSE(filter, place.name, "must not contain objects or arrays");
-        text = filter_join(filter, text, " || @ == ", filter_literal(filter, item));
+        text = filter_join(filter, text, " || @ == ", bb_json(rq, item, NULL));
     }
     if (json_is_array(value))
         return bb_format(rq,
@@ -318,8 +313,7 @@ static const char *filter_condition(struct filter *filter, json_t *condition, st
     if (json_is_object(condition))
         return filter_object(filter, condition, place);
     if (!json_is_array(condition))
-        return bb_format(rq, "exists(%s ? (@ == %s))", place.path,
-                         filter_literal(filter, condition));
+        return bb_format(rq, "exists(%s ? (@ == %s))", place.path, bb_json(rq, condition, NULL));
     const char *text = bb_format(rq, "(%s.type() == \"array\"", place.path);
 
     for (size_t i = 0; i < json_array_size(condition); i++) {
