@@ -190,7 +190,7 @@ int webhook_command_listen(struct bb_request *rq)
 {
     const char *secret = bb_text(rq, "webhookSecret"), *server = bb_text(rq, "server");
     const char *consumer = bb_text(rq, "consumer");
-    EVP_MAC *hmac = sign_algorithm();
+    EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
     char *escaped = curl_easy_escape(NULL, consumer, 0);
     struct listen listen = {
         .host = rq->host,

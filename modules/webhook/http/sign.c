@@ -16,11 +16,6 @@ struct sign_key {
     EVP_MAC_CTX *standard;
 };
 
-EVP_MAC *sign_algorithm(void)
-{
-    return EVP_MAC_fetch(NULL, "HMAC", NULL);
-}
-
 static bool sign_is_encoded(const char *secret)
 {
     return !strncmp(secret, PREFIX, strlen(PREFIX));

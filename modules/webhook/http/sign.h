@@ -11,8 +11,8 @@
  * Its signature is "v1a," and base64. A private key is written as "whsk_" and the base64 of its 32
  * bytes, a public key as "whpk_" and base64.
  *
- * The OpenSSL algorithm is looked up once. Each secret has a keyed context, which each signature
- * resets, so only one thread at a time may use a key.
+ * `algorithm` is HMAC, which is looked up once. Each secret has a keyed context, which each
+ * signature resets, so only one thread at a time may use a key.
  */
 #ifndef WEBHOOK_SIGN_H
 #define WEBHOOK_SIGN_H
@@ -29,9 +29,6 @@
 #define SIGN_PAIR 50 /* a private or public key with the NUL */
 
 struct sign_key; /* for one secret */
-
-/* Returns the algorithm, to be freed with EVP_MAC_free(). NULL: OpenSSL does not have it. */
-EVP_MAC *sign_algorithm(void);
 
 /* Returns whether the text after "whsec_" is base64, or the secret does not have this prefix. */
 bool sign_secret_good(const char *secret);

@@ -113,7 +113,7 @@ struct sender *sender_new(const struct webhook *webhook)
     sender->host = webhook->host;
     sender->webhook = webhook;
     sender->settings = webhook->settings;
-    sender->hmac = sign_algorithm();
+    sender->hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
     STAILQ_INIT(&sender->handoffs);
     STAILQ_INIT(&sender->results[false]);
     STAILQ_INIT(&sender->results[true]);
