@@ -113,14 +113,9 @@ static const char *webhook_text(struct bb_request *rq, const struct bb_rows *row
 }
 
 /* Returns the JSON of webhook_text(), parsed. */
-static json_t *webhook_shown(struct bb_request *rq, const struct bb_rows *rows, size_t row)
-{
-    return bb_hold(rq, bb_json_read(rq, webhook_text(rq, rows, row)));
-}
-
 static json_t *webhook_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    return json_incref(webhook_shown(rq, rows, row));
+    return bb_json_read(rq, webhook_text(rq, rows, row));
 }
 
 /* Shows a new secret in full, with a warning if the secret is short. */
@@ -230,7 +225,7 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 409, "An account may have at most %lld webhooks",
                        (long long)webhook->settings->per_account);
-    json_t *json = webhook_shown(rq, rows, 0);
+    json_t *json = bb_hold(rq, webhook_json(rq, rows, 0));
 
     json_object_del(json, "health"); /* a new webhook has none */
     webhook_show_secret(rq, json, new->secret);
@@ -415,7 +410,7 @@ static int webhook_write(struct bb_request *rq, struct bb_tx *tx, void *arg)
         bb_tx_query_or_end(rq, tx, &replay, values, 1);
         return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
     }
-    json_t *json = webhook_shown(rq, rows, 0);
+    json_t *json = bb_hold(rq, webhook_json(rq, rows, 0));
 
     if (change->secret) {
         webhook_show_secret(rq, json, change->secret);
