@@ -31,13 +31,13 @@ enum {
 };
 #define AT_ONCE_TEXT "128"
 
-/* The webhooks h that get the event. $1 event, $2 organization or null, $3 lines with e-mails */
+/* The webhooks h that get the event. $1 event, $2 organization or null, $3 array of e-mails */
 #define MATCHING_OF(event, organization, emails)                                                   \
     " FROM webhook_hook h WHERE h.active AND h.admitted"                                           \
     " AND h.events && ARRAY[" event ", '" WEBHOOK_ALL_EVENTS "']"                                  \
-    " AND (h.sees_all OR h.organisations @> ARRAY[" organization                                   \
-    "] OR h.email = ANY(string_to_array(" emails ", chr(10))))"
-#define MATCHING MATCHING_OF("$1::text", "$2::bigint", "$3::text")
+    " AND (h.sees_all OR h.organisations @> ARRAY[" organization "] OR h.email = ANY(" emails      \
+    "::text[]))"
+#define MATCHING MATCHING_OF("$1::text", "$2::bigint", "$3")
 #define FILTERED WEBHOOK_FILTERED("(SELECT webhook_payload($5::text))")
 
 /*
@@ -106,17 +106,14 @@ static const struct bb_sql enqueue_any = {
     0,
 };
 
-/*
- * Enqueues several events. $3 no e-mails, $4 JSON: {id, body, key} of each event, $5 traceparent.
- * With the type json, PostgreSQL keeps the bytes of a body.
- */
+/* Enqueues several events. $3 no e-mails, $4 ids, $5 bodies, $6 keys, $7 traceparent */
 static const struct bb_sql enqueue_all = {
     "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path, h.ordering" MATCHING ")"
     " INSERT INTO webhook_delivery (id, webhook, event, event_id, body, traceparent, sequence)"
-    " SELECT " DELIVERY_ID ", h.id, $1::text, h.event_id, h.body, $5::text, o.sequence"
-    " FROM (SELECT h.id, h.ordering, e.id AS event_id, e.body::text, e.key FROM ROWS FROM"
-    " (json_to_recordset($4::json) AS (id uuid, body json, key text)) WITH ORDINALITY"
-    " AS e (id, body, key, n) JOIN h ON " WEBHOOK_FILTERED("webhook_payload(e.body::text)")
+    " SELECT " DELIVERY_ID ", h.id, $1::text, h.event_id, h.body, $7::text, o.sequence"
+    " FROM (SELECT h.id, h.ordering, e.id AS event_id, e.body, e.key"
+    " FROM unnest($4::uuid[], $5::text[], $6::text[]) WITH ORDINALITY AS e(id, body, key, n)"
+    " JOIN h ON " WEBHOOK_FILTERED("webhook_payload(e.body)")
     " ORDER BY e.n, h.id OFFSET 0) h" ORDERED("h.key") " RETURNING webhook, id, event_id, sequence",
     0,
 };
@@ -138,21 +135,6 @@ static const struct bb_sql enqueue_about = {
 };
 
 /* clang-format on */
-
-/* Returns lines with the e-mails of the audience. */
-static const char *enqueue_emails(struct bb_request *rq, const struct bb_audience *audience)
-{
-    size_t room = 1;
-
-    for (size_t i = 0; audience->emails && audience->emails[i]; i++)
-        room += strlen(audience->emails[i]) + 1;
-    char *lines = bb_alloc(rq, room), *end = lines;
-
-    for (size_t i = 0; audience->emails && audience->emails[i]; i++)
-        end += sprintf(end, "%s%s", i ? "\n" : "", audience->emails[i]);
-    *end = '\0';
-    return lines;
-}
 
 /*
  * The events that one statement enqueues: one event of a unit, or several with the same name and
@@ -215,26 +197,19 @@ static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (!gathered->count)
         return 0;
     struct gathered *all = bb_alloc(rq, sizeof(*all));
-    const char *keys[MOST];
-    size_t room = sizeof("[]");
+    const char *ids[MOST], *bodies[MOST];
 
     *all = *gathered;
     gathered->count = 0;
     for (size_t i = 0; i < all->count; i++) {
-        keys[i] = all->keys[i] ? bb_json(rq, bb_hold(rq, json_string(all->keys[i])), NULL) : "null";
-        room += strlen(all->events[i].id) + strlen(keys[i]) + all->events[i].length +
-                sizeof(",{'id':'','key':,'body':}");
+        ids[i] = all->events[i].id;
+        bodies[i] = all->events[i].body;
     }
-    char *list = bb_alloc(rq, room), *end = list;
-
-    for (size_t i = 0; i < all->count; i++)
-        end += sprintf(end, "%c{\"id\":\"%s\",\"key\":%s,\"body\":%s}", i ? ',' : '[',
-                       all->events[i].id, keys[i], all->events[i].body);
-    *end = ']';
-    all->index = bb_add(rq, tx, &enqueue_all,
-                        BB_ARGS(bb_t(all->events[0].name),
-                                all->organization ? bb_i(all->organization) : bb_null(), bb_t(""),
-                                bb_t(list), bb_t(all->events[0].trace)));
+    all->index = bb_add(
+        rq, tx, &enqueue_all,
+        BB_ARGS(bb_t(all->events[0].name), all->organization ? bb_i(all->organization) : bb_null(),
+                bb_texts(NULL, 0), bb_texts(ids, all->count), bb_texts(bodies, all->count),
+                bb_texts(all->keys, all->count), bb_t(all->events[0].trace)));
     all->organization = -1; /* the third column of the rows has events' ids, not body ids */
     return enqueue_after(rq, tx, all);
 }
@@ -347,12 +322,17 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
     if (gathered)
         return gathered < 0 ? -1 : 0;
     struct gathered *one = bb_alloc(rq, offsetof(struct gathered, events[1]));
+    const char *const *to = event->audience->emails;
+    size_t count = 0;
+
+    while (to && to[count])
+        count++;
     bool large = raised.length >= LARGE_BODY;
     int64_t organization = event->audience->organization;
     const struct bb_value name = bb_t(event->name), id = bb_t(event->id), body = bb_t(raised.body),
                           trace = bb_t(raised.trace),
                           of = organization ? bb_i(organization) : bb_null(),
-                          emails = bb_t(enqueue_emails(rq, event->audience));
+                          emails = bb_texts(to, count);
 
     one->webhook = webhook;
     one->organization = 0;
