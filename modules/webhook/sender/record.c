@@ -14,15 +14,15 @@
 #define IN_MEMORY_MS 60000 /* retries that are due later leave memory */
 
 /*
- * Records plain results. $2 ids, $3 webhooks, $4 times in ms, $5 durations, $6 statuses, $7 an
- * array of [error, answer, headers]
+ * Records plain results. $2 an array of [error, answer, headers], $3 ids, $4 webhooks, $5 times in
+ * ms, $6 durations, $7 statuses
  */
 #define RECORD_DELIVERED(more)                                                                     \
     "WITH " SENDER_ME                                                                              \
     ", done AS (INSERT INTO webhook_outcome (id, webhook, at, duration_ms, status,"                \
     " delivered, answer, headers) SELECT r.id, r.webhook, to_timestamp(r.at / 1000.0), r.took,"    \
-    " r.status, true, r.details ->> 1, r.details ->> 2 FROM ROWS FROM (unnest($2::bigint[],"       \
-    " $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]), jsonb_array_elements($7::jsonb))"   \
+    " r.status, true, r.details ->> 1, r.details ->> 2 FROM ROWS FROM (unnest($3::bigint[],"       \
+    " $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]), jsonb_array_elements($2::jsonb))"   \
     " AS r(id, webhook, at, took, status, details) WHERE EXISTS (SELECT FROM me)" more             \
     ") SELECT count(*) FROM me"
 
@@ -46,8 +46,8 @@
     "WITH " SENDER_ME                                                                              \
     ", r AS MATERIALIZED (SELECT id, webhook, to_timestamp(at / 1000.0) AS began, took,"           \
     " nullif(status, 0) AS status, verdict, tries, gap, age, details FROM ROWS FROM ("             \
-    "unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $8::bigint[],"   \
-    " $9::bigint[], $10::bigint[], $11::bigint[]), jsonb_array_elements($7::jsonb))"               \
+    "unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],"   \
+    " $9::bigint[], $10::bigint[], $11::bigint[]), jsonb_array_elements($2::jsonb))"               \
     " AS r(id, webhook, at, took, status, verdict, tries, gap, age, details)"                      \
     " WHERE EXISTS (SELECT FROM me)),"                                                             \
     " old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM r"                  \
@@ -83,30 +83,23 @@ _Static_assert(COLUMNS == SENDER_RECORD_COLUMNS, "struct recording has the colum
 static const struct bb_rows *record_all(struct bb_request *rq, struct bb_tx *tx,
                                         struct recording *recording)
 {
-    size_t count = recording->count;
-    const int64_t(*c)[SENDER_RECORD_MAX] = recording->columns;
     /* the statements for plain results have the first seven parameters */
-    const struct bb_value values[] = {bb_i(recording->db_task.me),
-                                      bb_ints(c[ID], count),
-                                      bb_ints(c[WEBHOOK], count),
-                                      bb_ints(c[AT], count),
-                                      bb_ints(c[TOOK], count),
-                                      bb_ints(c[STATUS], count),
-                                      bb_t(bb_json(rq, recording->details, NULL)),
-                                      bb_ints(c[VERDICT], count),
-                                      bb_ints(c[TRIES], count),
-                                      bb_ints(c[GAP], count),
-                                      bb_ints(c[AGE], count)};
-    size_t used = recording->plain ? 7 : 11;
+    size_t used = recording->plain ? 7 : 2 + COLUMNS;
+    struct bb_value values[2 + COLUMNS] = {bb_i(recording->db_task.me),
+                                           bb_t(bb_json(rq, recording->details, NULL))};
+
+    for (size_t i = 0; i < COLUMNS; i++)
+        values[2 + i] = bb_ints(recording->columns[i], recording->count);
     const struct bb_sql *sql = !recording->plain           ? &record_others
                                : tx || recording->verifies ? &record_checked
-                               : count > FEW               ? &record_many
+                               : recording->count > FEW    ? &record_many
                                                            : &record_few;
     const struct bb_rows *rows =
         tx ? bb_tx_query(rq, tx, sql, values, used) : bb_query(rq, sql, values, used);
 
+    /* 23505: the results are recorded, but the response was lost */
     if (!rows && !tx && recording->plain && !strcmp(bb_sqlstate(rq), "23505"))
-        rows = bb_query(rq, &record_others, values, 11); /* recorded, but the response was lost */
+        rows = bb_query(rq, &record_others, values, 2 + COLUMNS);
     recording->lost = rows && !bb_cell_int(rq, rows, 0, 0);
     return rows;
 }
