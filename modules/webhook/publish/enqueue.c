@@ -114,7 +114,8 @@ static const struct bb_sql enqueue_all = {
     " FROM (SELECT h.id, h.ordering, e.id AS event_id, e.body, e.key"
     " FROM unnest($4::uuid[], $5::text[], $6::text[]) WITH ORDINALITY AS e(id, body, key, n)"
     " JOIN h ON " WEBHOOK_FILTERED("webhook_payload(e.body)")
-    " ORDER BY e.n, h.id OFFSET 0) h" ORDERED("h.key") " RETURNING webhook, id, event_id, sequence",
+    " ORDER BY e.n, h.id OFFSET 0) h" ORDERED("h.key")
+    " RETURNING webhook, id, body_id, sequence, event_id",
     0,
 };
 
@@ -159,12 +160,12 @@ static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct sender_item *items = bb_alloc(rq, (count + 1) * sizeof(*items));
 
     if (all->count == 1 && count)
-        all->events[0].body_id = all->organization < 0 ? 0 : bb_cell_int(rq, rows, 0, 2);
+        all->events[0].body_id = bb_cell_int(rq, rows, 0, 2);
     for (size_t i = 0; i < all->count && row < count; i++) {
         const struct sender_event *event = &all->events[i];
         size_t found = 0;
 
-        for (; row < count && (all->count == 1 || !strcmp(bb_cell(rq, rows, row, 2), event->id));
+        for (; row < count && (all->count == 1 || !strcmp(bb_cell(rq, rows, row, 4), event->id));
              row++) {
             int64_t webhook = bb_cell_int(rq, rows, row, 0);
 
@@ -210,7 +211,6 @@ static int enqueue_gathered(struct bb_request *rq, struct bb_tx *tx, void *arg)
         BB_ARGS(bb_t(all->events[0].name), all->organization ? bb_i(all->organization) : bb_null(),
                 bb_texts(NULL, 0), bb_texts(ids, all->count), bb_texts(bodies, all->count),
                 bb_texts(all->keys, all->count), bb_t(all->events[0].trace)));
-    all->organization = -1; /* the third column of the rows has events' ids, not body ids */
     return enqueue_after(rq, tx, all);
 }
 
@@ -335,7 +335,6 @@ int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_even
                           emails = bb_texts(to, count);
 
     one->webhook = webhook;
-    one->organization = 0;
     one->count = 1;
     one->events[0] = raised;
     if (about)
