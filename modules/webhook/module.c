@@ -38,15 +38,12 @@ static int webhook_open(struct bb_host *host, void **state)
 {
     const struct webhook_settings *settings = bb_settings(host);
     struct webhook *webhook = bb_host_alloc(host, sizeof(*webhook));
-    struct bb_service accounts = bb_service(host, "accounts");
     char why[256];
 
     if (!webhook)
         return bb_open_fail(host, "out of memory");
     webhook->host = host;
     webhook->settings = settings;
-    webhook->accounts = accounts.interface;
-    webhook->accounts_state = accounts.state;
     /* The table of settings in module.c limits the delays and their number. */
     for (size_t i = 0; i < json_array_size(settings->retry_delays) && i < RETRY_DELAYS_MAX; i++)
         webhook->retry_delays.delays_ms[webhook->retry_delays.count++] =

@@ -92,8 +92,6 @@ struct webhook {
     const struct webhook_settings *settings;
     struct retry_delays retry_delays; /* webhook.retry_delays */
     struct target_rules targets;      /* webhook.allow_networks, .allow_ports and .open_networks */
-    const struct bb_accounts *accounts;
-    void *accounts_state;
     struct sender *sender;
     struct slots *tests;        /* in progress (modules/common/slots.h) */
     struct slots *long_answers; /* in progress */

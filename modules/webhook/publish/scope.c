@@ -38,7 +38,8 @@ static void scope_refresh(struct bb_request *rq, void *arg)
         "SELECT DISTINCT account FROM webhook_hook WHERE account > $1::bigint"
         " AND account <= $2::bigint ORDER BY account LIMIT 500",
         0};
-    const struct webhook *webhook = rq->state;
+    const struct bb_service found = bb_service(rq->host, "accounts");
+    const struct bb_accounts *accounts = found.interface;
     int64_t only = (intptr_t)arg, account = only ? only - 1 : 0;
     int64_t last = only ? only : INT64_MAX;
     size_t count = OWNERS_PAGE;
@@ -51,7 +52,7 @@ static void scope_refresh(struct bb_request *rq, void *arg)
             struct bb_account_scope scope = {.size = sizeof(scope)};
 
             account = bb_cell_int(rq, rows, i, 0);
-            int known = webhook->accounts->scope_of(webhook->accounts_state, rq, account, &scope);
+            int known = accounts->scope_of(found.state, rq, account, &scope);
 
             if (!known) /* the account was deleted; the rows of its webhooks stay */
                 scope = (struct bb_account_scope){.email = ""};
