@@ -6,6 +6,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "modules/common/hash.h"
 #include "modules/webhook/sender/internal.h"
 
 enum {
@@ -14,7 +15,16 @@ enum {
     KEPT = 1024,      /* bytes of a body that the log keeps */
     HEADERS = 11,
     HEADER_ROOM = 320,
-    SENT_ROOM = 4096 /* for the headers that the log keeps */
+    SENT_ROOM = 4096, /* for the headers that the log keeps */
+    SESSIONS_MS = 3600000,
+    CHECKED = 8 /* receivers checked for one that can be forgotten */
+};
+
+/* TLS sessions. libcurl does not free a share while a request uses it. */
+struct receiver_sessions {
+    CURLSH *share;
+    size_t holders;
+    int64_t made_ms;
 };
 
 /*
@@ -39,6 +49,91 @@ struct attempt {
     bool waiting;               /* counted in receiver->waiting */
     bool unsent;                /* the lease ended before libcurl could send the request */
 };
+
+/* ---- receivers ------------------------------------------------------------------------------ */
+
+/* NULL is allowed. */
+static void receiver_sessions_release(struct receiver_sessions *sessions)
+{
+    if (!sessions || --sessions->holders)
+        return;
+    curl_share_cleanup(sessions->share); /* NULL is allowed, also for curl_share_setopt() */
+    free(sessions);
+}
+
+static struct receiver_sessions *receiver_sessions_new(int64_t now_ms)
+{
+    struct receiver_sessions *sessions = calloc(1, sizeof(*sessions));
+
+    if (!sessions)
+        return NULL;
+    sessions->share = curl_share_init();
+    sessions->made_ms = now_ms;
+    sessions->holders = 1;
+    if (!curl_share_setopt(sessions->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION))
+        return sessions;
+    receiver_sessions_release(sessions);
+    return NULL;
+}
+
+static void receiver_forget(struct sender *sender, struct receiver *receiver)
+{
+    idmap_remove(&sender->receivers, &receiver->node);
+    TAILQ_REMOVE(&sender->receivers_by_use, receiver, by_use);
+    receiver_sessions_release(receiver->sessions);
+    free(receiver);
+}
+
+/*
+ * Returns the receiver of a URL, counts one more attempt in flight and waiting, and holds its
+ * sessions until receiver_sessions_release(); NULL: out of memory. Two spellings of an origin are
+ * two receivers. Two origins with the same hash are one receiver; their sessions do not mix,
+ * because libcurl compares hosts and ports.
+ *
+ * Every attempt gets a share, even without TLS: a handle used without a share allocates its own
+ * session storage, which libcurl 7.88 leaks when the handle gets a share.
+ */
+static struct receiver *receiver_take(struct sender *sender, const char *url)
+{
+    size_t most = (size_t)sender->settings->connections; /* more only while they are in use */
+    int64_t now_ms = http_clock_ms();
+    const char *host = strstr(url, "://");
+    size_t before = host ? (size_t)(host - url) + 3 : 0;
+    int64_t id = (int64_t)hash_bytes(HASH_SEED, url, before + strcspn(url + before, "/?#"));
+    struct idmap_node *node = idmap_find(&sender->receivers, id);
+    struct receiver *receiver = (struct receiver *)(void *)node;
+    struct receiver *unused = TAILQ_FIRST(&sender->receivers_by_use);
+
+    if (receiver) {
+        TAILQ_REMOVE(&sender->receivers_by_use, receiver, by_use);
+    } else {
+        /* Checks only a few, because receivers that were not used for long are usually idle. */
+        for (int i = 0; unused && i < CHECKED && sender->receivers.count >= most; i++) {
+            struct receiver *next = TAILQ_NEXT(unused, by_use);
+
+            if (!unused->flying && !unused->open)
+                receiver_forget(sender, unused);
+            unused = next;
+        }
+        receiver = calloc(1, sizeof(*receiver));
+        if (!receiver)
+            return NULL;
+        receiver->node.id = id;
+        receiver->sender = sender;
+        idmap_add(&sender->receivers, &receiver->node);
+    }
+    TAILQ_INSERT_TAIL(&sender->receivers_by_use, receiver, by_use);
+    if (!receiver->sessions || now_ms - receiver->sessions->made_ms >= SESSIONS_MS) {
+        receiver_sessions_release(receiver->sessions);
+        receiver->sessions = receiver_sessions_new(now_ms);
+    }
+    if (!receiver->sessions)
+        return NULL;
+    receiver->sessions->holders++;
+    receiver->flying++;
+    receiver->waiting++;
+    return receiver;
+}
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
@@ -251,11 +346,9 @@ static struct attempt *attempt_new(struct sender *sender, struct delivery *deliv
     parts->holders++;
     attempt->version = delivery->subscription->version;
     attempt->unsent = false;
-    attempt->receiver = receivers_take(&sender->receivers, parts->url, http_clock_ms());
+    attempt->receiver = receiver_take(sender, parts->url);
     attempt->waiting = attempt->receiver != NULL;
     attempt->sessions = attempt->receiver ? attempt->receiver->sessions : NULL;
-    if (attempt->receiver)
-        attempt->receiver->sender = sender;
     if (attempt->sessions && !attempt_sign(attempt) &&
         !http_request_prepare(sender->client, &attempt->http)) {
         easy = attempt->http.easy;
@@ -287,8 +380,7 @@ int attempts_init(struct sender *sender)
                                                       .http2 = settings->http2,
                                                       .goes_on = attempts_go_on,
                                                       .arg = sender});
-    sender->receivers.most = (size_t)settings->connections;
-    TAILQ_INIT(&sender->receivers.by_use);
+    TAILQ_INIT(&sender->receivers_by_use);
     return sender->client ? 0 : -1;
 }
 
@@ -304,7 +396,8 @@ void attempts_free(struct sender *sender)
         http_request_close(&attempt->http);
         free(attempt);
     }
-    receivers_free(&sender->receivers);
+    IDMAP_FOREACH (receiver, receiver, &sender->receivers)
+        receiver_forget(sender, receiver);
 }
 
 /* ---- starting ------------------------------------------------------------------------------- */

@@ -21,7 +21,6 @@
 #include "modules/webhook/sender/idmap.h"
 #include "modules/webhook/sender/oauth.h"
 #include "modules/webhook/sender/queue.h"
-#include "modules/webhook/sender/receivers.h"
 #include "modules/webhook/sender/sender.h"
 
 #define SENDER_SHARDS 64
@@ -294,6 +293,24 @@ struct recording {
     bool noted; /* the health is stored */
 };
 
+/*
+ * A receiver is the scheme, host and port of a URL; several webhooks may use it. It has the numbers
+ * of its attempts and connections, and its TLS sessions. libcurl keeps the sessions of one request,
+ * or of only eight hosts if they are shared, so each receiver has a separate share here. A session
+ * is used for at most an hour, so that the certificate is checked again, however often the receiver
+ * is called. A receiver without attempts in flight and open connections is forgotten if its memory
+ * is needed.
+ */
+struct receiver {
+    struct idmap_node node; /* a hash of the origin: see receiver_take() */
+    TAILQ_ENTRY(receiver) by_use;
+    struct receiver_sessions *sessions;
+    size_t flying;  /* attempts */
+    size_t waiting; /* attempts without the headers of a response */
+    size_t open;    /* connections */
+    const struct sender *sender;
+};
+
 struct sender {
     struct bb_host *host;
     const struct webhook *webhook;
@@ -351,7 +368,7 @@ struct sender {
     enum look look;
     uint64_t look_shards; /* owned since the look began */
     struct queue queue;
-    struct idmap subscriptions, deliveries, bodies;
+    struct idmap subscriptions, deliveries, bodies, receivers;
     STAILQ_HEAD(, body) kept; /* the bodies that were read last: see bodies_keep() */
     size_t kept_bytes;
     struct bb_heap timers;
@@ -359,9 +376,9 @@ struct sender {
         int64_t account, at_us;
     } paces[SENDER_PACES]; /* see rate_admits() */
     struct http_client *client;
-    struct receivers receivers;
-    SLIST_HEAD(, attempt) attempts; /* for reuse */
-    bool ended_attempts;            /* true: results of attempts are ignored */
+    TAILQ_HEAD(, receiver) receivers_by_use; /* the oldest first */
+    SLIST_HEAD(, attempt) attempts;          /* for reuse */
+    bool ended_attempts;                     /* true: results of attempts are ignored */
     struct subscription *unread;
     struct subscription_list to_read;
     struct delivery_list results[2]; /* the second list has the plain ones */
