@@ -182,9 +182,8 @@ TEST(a_changed_password_ends_all_other_logins)
     struct answer *mine = login(person);
 
     cookie = cookie_of(mine);
-    ck_status(http(one, "PUT", "/api/user/password", person->token,
-                   json_pack("{ss ss}", "current", person->password, "new", "another one 123")),
-              200);
+    ask_on(one, person, 200, NULL,
+           "PUT /api/user/password {'current':'%s','new':'another one 123'}", person->password);
     is_over(other);
     ck_status(refresh(cookie), 200);
 }

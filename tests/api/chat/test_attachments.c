@@ -244,9 +244,7 @@ TEST(files_of_hidden_conversations_are_hidden)
 
     ck_error(fetch(late, &hidden, id), 404, "Conversation not found");
     refuses(attach(late, late->email, "x", "late"), 404);
-    ck_status(http(host, "POST", text("/api/chat/conversations/%jd/share", hidden.id), admin->token,
-                   NULL),
-              200);
+    ask(admin, 200, NULL, "POST /api/chat/conversations/%jd/share", hidden.id);
     ck_status(fetch(late, &hidden, id), 200);
     talk = now;
 }
@@ -373,9 +371,8 @@ TEST(without_the_module_device_it_is_409_before_the_body)
     ck_assert_int_eq(
         wire_read_for(wire, "POST /api/chat/conversations/{id}/attachments", SOON_MS)->status, 409);
     wire_close(wire, true);
-    ck_error(http(without, "POST", path_of(&talk), someone->token,
-                  json_pack("{ss}", "username", someone->email)),
-             409, "");
+    ask_on(without, someone, 409, NULL, "POST %s {'username':'%s'}", path_of(&talk),
+           someone->email);
 }
 
 TEST(a_refused_transaction_leaves_no_file)
@@ -425,8 +422,7 @@ TEST(another_host_has_the_files)
     spec.database = "attachments";
     struct host *second = host_start(&spec);
     const char *id = id_of(ck_status(attach(user, user->email, "x", "second"), 201)->json);
-    struct answer *got = ck_status(
-        http(second, "GET", text("%s/%s", path_of(&talk), id), platform->token, NULL), 200);
+    struct answer *got = ask_on(second, platform, 200, NULL, "GET %s/%s", path_of(&talk), id);
 
     ck_assert_str_eq(got->body, "content of second");
 }

@@ -159,8 +159,7 @@ static json_t *attributes_of(char letter, int count)
 
 TEST(attributes_that_grow_by_patches_keep_their_size_limit)
 {
-    ck_status(http(host, "POST", "/api/device", m->token, json_pack("{ss}", "externalId", "grown")),
-              201);
+    ask(m, 201, NULL, "POST /api/device {'externalId':'grown'}");
     patch("grown", attributes_of('a', 150));
     struct answer *full = patch("grown", attributes_of('b', 147)); /* 32,671 bytes */
     struct answer *over =

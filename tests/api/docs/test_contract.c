@@ -27,8 +27,7 @@ static void make_things(void)
 {
     owner = person_make(host, admin, "contract.owner", NULL);
     api_user = person_make(host, admin, "contract.apiuser", "ApiUser");
-    ck_status(http(host, "POST", "/api/device", owner->token, json_pack("{ss}", "externalId", "0")),
-              201);
+    ask(owner, 201, NULL, "POST /api/device {'externalId':'0'}");
     talk_start(host, owner, owner->email, api_user->email, NULL);
     ck_status(http(host, "POST", "/api/chat/webhooks", admin->token,
                    json_pack("{ss s[s]}", "url", "https://receiver.example/contract", "events",

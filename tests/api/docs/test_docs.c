@@ -388,9 +388,8 @@ TEST(the_document_omits_a_module_removed_by_a_reload)
     own.more = NULL;
     struct host *less = host_start(&own);
 
-    ck_assert_ptr_nonnull(
-        operation(ck_status(http(less, "GET", "/swagger-json", NULL, NULL), 200)->json, "GET",
-                  "/api/chat/unread-count/:email"));
+    ck_assert_ptr_nonnull(operation(ask_on(less, NULL, 200, NULL, "GET /swagger-json")->json, "GET",
+                                    "/api/chat/unread-count/:email"));
     own.modules = "[auth, docs, health]";
     file_write(less->conf, host_configuration(&own));
     host_says(less, 0, "reload");
@@ -417,8 +416,7 @@ TEST(paths_of_docs_and_console_are_404_without_the_module)
             ck_error(http(without, "GET", paths[i][k], NULL, NULL), 404, "Path not found");
         ck_status(http(without, "GET", "/api/health", NULL, NULL), 200);
         if (i) {
-            const json_t *document =
-                ck_status(http(without, "GET", "/swagger-json", NULL, NULL), 200)->json;
+            const json_t *document = ask_on(without, NULL, 200, NULL, "GET /swagger-json")->json;
 
             ck_assert_ptr_null(operation(document, "GET", "/console"));
             ck_assert_ptr_nonnull(operation(document, "GET", "/api/health"));

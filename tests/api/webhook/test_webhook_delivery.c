@@ -39,8 +39,7 @@ static struct answer *delivery_of(const struct webhook_made *made, int64_t numbe
 /* Returns the line of a webhook in the statistics of the last 24 hours. */
 static const json_t *statistics_of(const struct webhook_made *made)
 {
-    struct answer *all =
-        ck_status(http(host, "GET", "/api/chat/webhooks/statistics", admin->token, NULL), 200);
+    struct answer *all = ask(admin, 200, NULL, "GET /api/chat/webhooks/statistics");
     size_t i;
     const json_t *line;
 

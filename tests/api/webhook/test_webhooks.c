@@ -173,8 +173,7 @@ TEST(required_fields_and_types_are_checked)
 
 TEST(the_event_list_has_the_events_of_the_loaded_modules)
 {
-    struct answer *answer =
-        ck_status(http(host, "GET", WEBHOOKS "/events", anna->token, NULL), 200);
+    struct answer *answer = ask(anna, 200, NULL, "GET " WEBHOOKS "/events");
     bool found[2] = {false, false};
     size_t index;
     json_t *name;
@@ -248,8 +247,7 @@ TEST(the_list_without_a_limit_has_all_webhooks)
 
     for (int i = 0; i < 2; i++) {
         struct answer *list = ck_status(http(host, "GET", WEBHOOKS, readers[i]->token, NULL), 200);
-        struct answer *rest = ck_status(
-            http(host, "GET", text(WEBHOOKS "?after=%jd", made.id), readers[i]->token, NULL), 200);
+        struct answer *rest = ask(readers[i], 200, NULL, "GET " WEBHOOKS "?after=%jd", made.id);
         int64_t last = 0;
         size_t index;
         const json_t *hook;

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "people.h"
+#include "exchange.h"
 #include "tls.h"
 
 enum { UP_MS = 10000 };
@@ -68,9 +68,8 @@ static bool redis_is_up(const struct host *host)
 static void expect_counts(struct host *host, const struct redis_server *server, const char *more)
 {
     WAIT_UNTIL(redis_is_up(host), UP_MS);
-    ck_status(http(host, "POST", "/api/auth/login", NULL,
-                   json_pack("{ss ss}", "username", "nobody@redis.test", "password", "wrong")),
-              401);
+    ask(NULL, 401, NULL,
+        "POST /api/auth/login {'username':'nobody@redis.test','password':'wrong'}");
     ck_assert_ptr_nonnull(strstr(redis_says(server, text("%s --scan", more)), "busbar:"));
 }
 

@@ -79,8 +79,7 @@ static struct person *people[ACTORS];
 
 static const char *client_token(const struct person *user)
 {
-    struct answer *client =
-        ck_status(http(host, "POST", "/api/auth/clients", user->token, NULL), 201);
+    struct answer *client = ask(user, 201, NULL, "POST /api/auth/clients");
     json_t *grant = json_pack("{ss ss ss}", "grant_type", "client_credentials", "client_id",
                               answer_text(client, "client_id"), "client_secret",
                               answer_text(client, "client_secret"));

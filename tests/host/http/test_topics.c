@@ -1,5 +1,6 @@
 /* Streams of any module on several loops and hosts. The unit test http_streams has one loop, and
  * the suite stream_end reloads. */
+#include "exchange.h"
 #include "sse.h"
 #include "talk.h"
 
@@ -102,8 +103,7 @@ TEST(a_stream_with_a_full_queue_can_catch_up_later)
     for (int i = 0; i < sent; i++)
         expect_data(slow, big);
     expect_none(slow);
-    WAIT_UNTIL(answer_int(ck_status(http(host, "POST", "/live-patient/patient", NULL, NULL), 200),
-                          "count") == 1,
+    WAIT_UNTIL(answer_int(ask(NULL, 200, NULL, "POST /live-patient/patient"), "count") == 1,
                SOON_MS);
     expect_data(slow, "caught up");
     ck_assert_int_eq(tell(host, "/live/patient", "after"), 2);
@@ -130,8 +130,7 @@ TEST(a_channel_delivers_events_to_all_hosts)
 {
     struct sse *here = listen_on(host, "/live/all"), *there = listen_on(other, "/live/all");
 
-    ck_status(http(host, "POST", "/live/all?all=true", NULL, json_pack("{ss}", "text", "far")),
-              200);
+    ask(NULL, 200, NULL, "POST /live/all?all=true {'text':'far'}");
     expect_data(here, "far");
     expect_data(there, "far");
     ck_assert_int_eq(tell(other, "/live/all", "near"), 1);

@@ -170,10 +170,8 @@ TEST(destructors_run_if_memory_runs_out_in_the_host)
         /* also the outer mark of the first call */
         ck_assert_int_eq(ends(names[i]), before + 1 + 8 * 3);
         ck_status(note(names[i], "again"), 201);
-        ck_assert_str_eq(
-            ck_status(http(host, "GET", text("/api/%s?after=1000000", names[i]), token, NULL), 200)
-                ->body,
-            "[]");
+        ck_assert_str_eq(ask(bearer(token), 200, NULL, "GET /api/%s?after=1000000", names[i])->body,
+                         "[]");
     }
     PGconn *connection = database_connect(the_postgres, spec.database);
 
