@@ -78,23 +78,16 @@ TEST(a_login_takes_the_email_in_any_case_of_unicode)
 }
 
 #define INVISIBLE "must not have invisible characters or marks of direction"
-#define OWN "must not have characters for private use"
 
+/* One of each kind; the unit test field has more. */
 TEST(emails_with_invisible_or_unnormalized_characters_are_refused)
 {
     static const char *const emails[][2] = {
         {"cafe\u0301@example.com", "must be in Unicode's form NFC"},
         {"a" ZERO_WIDTH "b@example.com", INVISIBLE},
-        {"a" RIGHT_TO_LEFT "b@example.com", INVISIBLE},
-        {"a\u2800b@x.example", INVISIBLE},
-        {"\u2800@x.example", INVISIBLE},
         {"a\xC2\x85@example.com", "must not have control characters"},
         {"a\xCD\xB8@example.com", "must not have characters that Unicode has not assigned"},
-        {"a\uE000@x.example", OWN},
-        {"a\uF8FF@x.example", OWN},
-        {"a\U0010FFFD@x.example", OWN},
-        {".a@x.example", "must be an e-mail address"},
-        {"a.@x.example", "must be an e-mail address"},
+        {"a\uE000@x.example", "must not have characters for private use"},
         {"a..b@x.example", "must be an e-mail address"},
     };
 
@@ -317,34 +310,6 @@ TEST(busbar_fold_in_sql_folds_case_as_the_host)
                      "0 of true");
     ck_assert_str_eq(sql_text(pair_db, "SELECT busbar_fold('Plain @ASCII[]^`{}')", 0, NULL),
                      "plain @ascii[]^`{}");
-}
-
-TEST(email_domains_are_stored_in_punycode)
-{
-    static const char *const domains[][2] = {
-        {"b\u00FCcher.example", "xn--bcher-kva.example"},
-        {"\u65E5\u672C", "xn--wgv71a"},
-        {"\u4F8B\u3048.\u30C6\u30B9\u30C8", "xn--r8jz45g.xn--zckzah"},
-        {"\u03C0\u03B1\u03C1\u03AC\u03B4\u03B5\u03B9\u03B3\u03BC\u03B1.example",
-         "xn--hxajbheg2az3al.example"},
-        {"\u0644\u064A\u0647\u0645\u0627\u0628\u062A\u0643\u0644\u0645\u0648\u0634\u0639\u0631"
-         "\u0628\u064A",
-         "xn--mgbcah9ar9a4efegftvvn"},
-        {"\u043F\u043E\u0447\u0435\u043C\u0443\u0436\u0435\u043E\u043D\u0438\u043D\u0435\u0433"
-         "\u043E\u0432\u043E\u0440\u044F\u0442\u043F\u043E\u0440\u0443\u0441\u0441\u043A\u0438.x",
-         "xn--b1abfaaepdrnnbgefbadotcwatmq2g4l.x"},
-        {"3\u5E74b\u7D44\u91D1\u516B\u5148\u751F", "xn--3b-ww4c5e180e575a65lsy2b"},
-        {"m\u00FCnchen-ost.de", "xn--mnchen-ost-9db.de"},
-        {"a.\u00FC.b", "a.xn--tda.b"},
-        {"plain.example", "plain.example"},
-    };
-
-    for (size_t i = 0; i < sizeof domains / sizeof *domains; i++) {
-        const char *email = text("a\u00E4@%s", domains[i][0]);
-        const char *wanted = text("a\u00E4@%s", domains[i][1]);
-
-        ck_assert_str_eq(answer_text(ck_status(enrol_as(email), 201), "email"), wanted);
-    }
 }
 
 PAIR_SUITE(lookalikes, 60)

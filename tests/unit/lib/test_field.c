@@ -607,6 +607,22 @@ TEST(emails_are_lowercased_and_their_domains_in_punycode)
     text_passes("email", "a@B\u00DCCHER.Example", "a@xn--bcher-kva.example");
     text_passes("email", "a@b\u00FCcher\u3002example", "a@xn--bcher-kva.example");
     text_passes("email", "a@XN--BCHER-KVA.example", "a@xn--bcher-kva.example");
+    text_passes("email", "a@\u4F8B\u3048.\u30C6\u30B9\u30C8", "a@xn--r8jz45g.xn--zckzah");
+    text_passes("email", "a@\u03C0\u03B1\u03C1\u03AC\u03B4\u03B5\u03B9\u03B3\u03BC\u03B1.example",
+                "a@xn--hxajbheg2az3al.example");
+    text_passes("email",
+                "a@\u0644\u064A\u0647\u0645\u0627\u0628\u062A\u0643\u0644\u0645\u0648\u0634\u0639"
+                "\u0631\u0628\u064A",
+                "a@xn--mgbcah9ar9a4efegftvvn");
+    text_passes("email",
+                "a@\u043F\u043E\u0447\u0435\u043C\u0443\u0436\u0435\u043E\u043D\u0438\u043D\u0435"
+                "\u0433\u043E\u0432\u043E\u0440\u044F\u0442\u043F\u043E\u0440\u0443\u0441\u0441"
+                "\u043A\u0438.x",
+                "a@xn--b1abfaaepdrnnbgefbadotcwatmq2g4l.x");
+    text_passes("email", "a@3\u5E74b\u7D44\u91D1\u516B\u5148\u751F",
+                "a@xn--3b-ww4c5e180e575a65lsy2b");
+    text_passes("email", "a@m\u00FCnchen-ost.de", "a@xn--mnchen-ost-9db.de");
+    text_passes("email", "a@a.\u00FC.b", "a@a.xn--tda.b");
     text_passes("email", "\xC4\xB0@b.cd", "i\xCC\x87@b.cd");
     text_passes("email",
                 "stra\xC3\x9F"
