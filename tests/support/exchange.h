@@ -1,13 +1,9 @@
 /*
  * Requests with the responses that they must get, as a table or one at a time:
  *
- *     const struct exchange rows[] = {
- *         {"GET /api/device/none", m, 404, "No such device"},
- *         {"POST /api/device {'externalId':7}", m, 400, "{'errors':[{'field':'externalId'}]}"},
- *         {"DELETE /api/device/d1", NULL, 401},
- *     };
- *
- *     exchange_rows(host, rows);
+ *     exchanges(host, {"GET /api/device/none", m, 404, "No such device"},
+ *               {"POST /api/device {'externalId':7}", m, 400, "{'errors':[{}]}"},
+ *               {"DELETE /api/device/d1", NULL, 401});
  *     made = ask(m, 201, "{'id':'*'}", "POST /api/device {'externalId':'%s'}", name);
  *
  * A request is the method, the path and, after another space, the body. In JSON that a test writes,
@@ -34,7 +30,11 @@ struct exchange {
     const char *type, *header; /* Content-Type (NULL: JSON), and a further header (NULL: none) */
 };
 
-/* Sends the request of each row. */
+/* Send the requests of rows: rows that are listed, and the rows of an array. */
+#define exchanges(host, ...)                                                                       \
+    exchange_all((host), (const struct exchange[]){__VA_ARGS__},                                   \
+                 sizeof((const struct exchange[]){__VA_ARGS__}) / sizeof(struct exchange),         \
+                 __FILE__, __LINE__)
 #define exchange_rows(host, rows)                                                                  \
     exchange_all((host), (rows), sizeof(rows) / sizeof((rows)[0]), __FILE__, __LINE__)
 void exchange_all(const struct host *host, const struct exchange *rows, size_t count,

@@ -427,20 +427,16 @@ TEST(a_client_token_may_not_manage_clients_or_the_password)
 {
     struct client client = client_make(user);
     const struct person *program = bearer(token_of(&client));
-    const struct exchange rows[] = {
-        {"POST /api/auth/clients", program, 403, "Forbidden"},
+
+    exchanges(
+        host, {"POST /api/auth/clients", program, 403, "Forbidden"},
         {text("PATCH /api/auth/clients/%jd {'name':'a'}", client.id), program, 403, "Forbidden"},
         {text("POST /api/auth/clients/%jd/rotate-secret", client.id), program, 403, "Forbidden"},
         {text("DELETE /api/auth/clients/%jd", client.id), program, 403, "Forbidden"},
         {text("PUT /api/user/password {'current':'%s','new':'something new'}", user->password),
          program, 403, "Forbidden"},
-        {"GET /api/auth/clients", program, 200},
-        {"POST /api/auth/logout", program, 200},
-        {"GET /api/auth/me", program, 401, REVOKED},
-        {"GET /api/auth/me", user, 200},
-    };
-
-    exchange_rows(host, rows);
+        {"GET /api/auth/clients", program, 200}, {"POST /api/auth/logout", program, 200},
+        {"GET /api/auth/me", program, 401, REVOKED}, {"GET /api/auth/me", user, 200});
 }
 
 /* A client's tokens stop working when its user loses the rights. */

@@ -277,15 +277,14 @@ TEST(a_service_without_mails_says_so)
 {
     struct host *mute = start("links-4", "[auth, chat, health]",
                               CHEAP "  confirm_email: true\n  invitations: true\n");
-    const struct exchange rows[] = {
+
+    exchanges(
+        mute,
         {"POST " RESET "-request {'email':'nobody@example.com'}", NULL, 409, "This service sends"},
         {"POST " RESET "-request {'email':'" ADMIN_EMAIL "'}", NULL, 409, "This service sends"},
         {"POST " CONFIRM "-request {'email':'nobody@example.com'}", NULL, 409},
         {"POST " RESET "-request {'email':'none'}", NULL, 400, "{'errors':[{'field':'email'}]}"},
-        {"POST /api/admin/users {'email':'x@example.com','role':'Buyer'}", admin, 409},
-    };
-
-    exchange_rows(mute, rows);
+        {"POST /api/admin/users {'email':'x@example.com','role':'Buyer'}", admin, 409});
     host_logs(mute, 0, "have no effect, because the module mail is not loaded");
     person_make(mute, admin, "unconfirmed", NULL); /* approved although unconfirmed */
 }
@@ -386,17 +385,14 @@ TEST(an_invited_person_chooses_a_password)
     ask(NULL, 400, GONE, "POST " CONFIRM " {'token':'%s'}", token);
     reset(token, "password of invited", 200, NULL);
     login(&person, "password of invited", 200);
-    const struct exchange rows[] = {
-        {"POST /api/admin/users {'email':'invited@example.com','role':'Buyer'}", admin, 409},
+    exchanges(
+        host, {"POST /api/admin/users {'email':'invited@example.com','role':'Buyer'}", admin, 409},
         {"POST /api/admin/users {'email':'other@example.com'}", admin, 400},
         {"POST /api/admin/users {'email':'other@example.com','role':'Buyer','firstName':'a\\nb'}",
          admin, 400, "{'errors':[{'field':'firstName'}]}"},
         {"POST /api/admin/users {'email':'a\\r\\nb@example.com','role':'Buyer'}", admin, 400,
          "{'errors':[{'field':'email'}]}"},
-        {"POST /api/admin/users {'email':'other@example.com','role':'Buyer'}", NULL, 401},
-    };
-
-    exchange_rows(host, rows);
+        {"POST /api/admin/users {'email':'other@example.com','role':'Buyer'}", NULL, 401});
 }
 
 TEST(an_organization_admin_invites_into_its_organization)
@@ -418,18 +414,14 @@ TEST(an_organization_admin_invites_into_its_organization)
     ask(platform, 403, NULL, "%s", speak);
     colleague.password = text("password of colleague");
     person_login(host, &colleague);
-    const struct exchange rows[] = {
-        {"POST " INVITE " {'email':'colleague@example.com','role':'User'}", boss, 409},
-        {"POST " INVITE " {'email':'x@example.com','role':'Admin'}", boss, 400,
-         "{'errors':[{'field':'role','code':'not_one_of'}]}"},
-        {"POST " INVITE " {'email':'x@example.com','role':'ApiUser'}", boss, 400},
-        {"POST " INVITE " {'email':'x@example.com','role':'User'}", &colleague, 403},
-        {"POST " INVITE " {'email':'x@example.com','role':'User'}", platform, 403},
-        {"POST " INVITE " {'email':'x@example.com','role':'User'}", admin, 403},
-        {"POST " INVITE " {'email':'x@example.com','role':'User'}", NULL, 401},
-    };
-
-    exchange_rows(host, rows);
+    exchanges(host, {"POST " INVITE " {'email':'colleague@example.com','role':'User'}", boss, 409},
+              {"POST " INVITE " {'email':'x@example.com','role':'Admin'}", boss, 400,
+               "{'errors':[{'field':'role','code':'not_one_of'}]}"},
+              {"POST " INVITE " {'email':'x@example.com','role':'ApiUser'}", boss, 400},
+              {"POST " INVITE " {'email':'x@example.com','role':'User'}", &colleague, 403},
+              {"POST " INVITE " {'email':'x@example.com','role':'User'}", platform, 403},
+              {"POST " INVITE " {'email':'x@example.com','role':'User'}", admin, 403},
+              {"POST " INVITE " {'email':'x@example.com','role':'User'}", NULL, 401});
 }
 
 TEST(an_organization_admin_lists_its_members)

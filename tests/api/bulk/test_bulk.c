@@ -241,21 +241,18 @@ TEST(a_job_of_another_organization_is_404_like_an_unknown_one)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\ng1,1\n"));
     const char *unknown = "0195f3a0-1111-7222-8333-444455556666";
-    const struct exchange rows[] = {
-        {text("POST " BULK "/%s/confirm", id), other, 404},
-        {text("POST " BULK "/%s/cancel", id), other, 404},
-        {text("GET " BULK "/bulk-upload-log/%s", id), other, 404},
-        {text("GET " BULK "/%s/failed.csv", id), other, 404},
-        {text("GET " BULK "/%s/stream", id), other, 404},
-        {text("GET " BULK "/%s/stream", id), NULL, 401},
-        {text("DELETE " BULK "/%s", id), other, 404},
-        {text("POST " BULK "/%s/confirm", unknown), m, 404},
-        {text("GET " BULK "/bulk-upload-log/%s", unknown), m, 404},
-        {text("GET " BULK "/bulk-upload-log/%s", id), admin, 200},
-        {"GET " BULK, other, 200, "[]"},
-    };
 
-    exchange_rows(host, rows);
+    exchanges(host, {text("POST " BULK "/%s/confirm", id), other, 404},
+              {text("POST " BULK "/%s/cancel", id), other, 404},
+              {text("GET " BULK "/bulk-upload-log/%s", id), other, 404},
+              {text("GET " BULK "/%s/failed.csv", id), other, 404},
+              {text("GET " BULK "/%s/stream", id), other, 404},
+              {text("GET " BULK "/%s/stream", id), NULL, 401},
+              {text("DELETE " BULK "/%s", id), other, 404},
+              {text("POST " BULK "/%s/confirm", unknown), m, 404},
+              {text("GET " BULK "/bulk-upload-log/%s", unknown), m, 404},
+              {text("GET " BULK "/bulk-upload-log/%s", id), admin, 200},
+              {"GET " BULK, other, 200, "[]"});
     bulk_rows(bulk_log_of(m, id, ""), "1 g1 pending\n");
 }
 

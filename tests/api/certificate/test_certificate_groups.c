@@ -73,27 +73,24 @@ TEST(a_device_is_in_at_most_one_group_of_its_organization)
     const char *group = "POST " GROUPS " {'name':'G','frequency':'%s','start':'%s','deviceIds':%s}";
 
     certificate_group_of(m, "g1", "weekly", days_ago(20), &first);
-    const struct exchange rows[] = {
-        {text(group, "daily", start, text("[%jd,%jd]", first, second)), m, 409,
-         "{'errors':[{'field':'deviceIds[0]'}]}"},
-        {text(group, "daily", start, text("[%jd,%jd]", second, third)), m, 400,
-         "{'errors':[{'field':'deviceIds[1]'}]}"},
-        {text(group, "daily", start, text("[%jd,%jd]", second, second)), m, 400},
-        {text(group, "biennial", start, text("[%jd]", second)), m, 400},
-        {text(group, "daily", start, text("[%jd]", first)), admin, 400},
-        {text("POST " GROUPS "?organizationId=%jd {'name':'Elsewhere','frequency':'daily',"
-              "'start':'%s','deviceIds':[%jd]}",
-              b->organization, start, second),
-         m, 201, text("{'organizationId':%jd,'warnings':['organizationId: *']}", m->organization)},
-        {text("POST " GROUPS " {'name':'Back','frequency':'daily','start':'%s','end':'%s',"
-              "'deviceIds':[%jd]}",
-              start, start, second),
-         m, 400},
-        {"GET " GROUPS, m, 200, "[{},{}]"},
-        {"GET " GROUPS, b, 200, "[]"},
-    };
-
-    exchange_rows(host, rows);
+    exchanges(host,
+              {text(group, "daily", start, text("[%jd,%jd]", first, second)), m, 409,
+               "{'errors':[{'field':'deviceIds[0]'}]}"},
+              {text(group, "daily", start, text("[%jd,%jd]", second, third)), m, 400,
+               "{'errors':[{'field':'deviceIds[1]'}]}"},
+              {text(group, "daily", start, text("[%jd,%jd]", second, second)), m, 400},
+              {text(group, "biennial", start, text("[%jd]", second)), m, 400},
+              {text(group, "daily", start, text("[%jd]", first)), admin, 400},
+              {text("POST " GROUPS "?organizationId=%jd {'name':'Elsewhere','frequency':'daily',"
+                    "'start':'%s','deviceIds':[%jd]}",
+                    b->organization, start, second),
+               m, 201,
+               text("{'organizationId':%jd,'warnings':['organizationId: *']}", m->organization)},
+              {text("POST " GROUPS " {'name':'Back','frequency':'daily','start':'%s','end':'%s',"
+                    "'deviceIds':[%jd]}",
+                    start, start, second),
+               m, 400},
+              {"GET " GROUPS, m, 200, "[{},{}]"}, {"GET " GROUPS, b, 200, "[]"});
 }
 
 TEST(devices_of_a_group_may_be_given_by_any_key)
@@ -137,17 +134,12 @@ TEST(a_group_is_read_and_renamed_only_by_its_organization)
     json_object_set_new(one->json, "name", json_string("South \u2600"));
     ck_assert(json_equal(renamed->json, one->json)); /* nothing else has changed */
     ck_assert(json_equal(ask(admin, 200, NULL, "GET %s", path)->json, renamed->json));
-    const struct exchange rows[] = {
-        {text("GET %s", path), b, 404, "Device group not found"},
-        {text("PATCH %s {'name':'Taken'}", path), b, 404},
-        {text("PATCH %s {'name':'  '}", path), m, 400},
-        {text("PATCH %s {'name':null}", path), m, 400},
-        {text("PATCH %s {}", path), m, 400},
-        {"GET " GROUPS "/x", m, 400},
-        {"PATCH " GROUPS "/9223372036854775807 {'name':'Nowhere'}", m, 404},
-    };
-
-    exchange_rows(host, rows);
+    exchanges(host, {text("GET %s", path), b, 404, "Device group not found"},
+              {text("PATCH %s {'name':'Taken'}", path), b, 404},
+              {text("PATCH %s {'name':'  '}", path), m, 400},
+              {text("PATCH %s {'name':null}", path), m, 400}, {text("PATCH %s {}", path), m, 400},
+              {"GET " GROUPS "/x", m, 400},
+              {"PATCH " GROUPS "/9223372036854775807 {'name':'Nowhere'}", m, 404});
 }
 
 TEST(a_groups_name_has_no_invisible_characters)
@@ -452,35 +444,22 @@ TEST(a_group_can_be_shared_with_another_organization)
         text("[{'id':%jd,'organizationId':%jd,'frequency':'daily'}]", group, m->organization);
     const char *one =
         text("GET " LOG "/%jd", int_in(item_of(ask(m, 200, "[{}]", "%s", log), NULL, 0), "id"));
-    const struct exchange rows[] = {
-        {log, b, 200, "[]"},
-        {one, b, 404},
-        {share, b, 404},
-        {"GET " GROUPS "/shared", b, 200, "[]"},
-        {share, m, 200, "[{}]"},
-        {"GET " GROUPS "/shared", b, 200, shared},
-        {"GET " GROUPS "/shared", m, 200, "[]"},
-        {text("GET " GROUPS "/shared?after=%jd", group), b, 200, "[]"},
-        {log, b, 200, "[{}]"},
-        {one, b, 200},
-        {text("GET " LOG "/export.csv?groupId=%jd", group), b, 200, ",4000,"},
-        /* b sees no other entries, and nothing else of the group */
-        {"GET " LOG, b, 200, "[]"},
-        {text("GET " LOG "?groupId=%jd", kept), b, 200, "[]"},
-        {text("%s&deviceId=%jd", log, other), b, 200, "[]"},
-        {text("GET " GROUPS "/%jd", group), b, 404},
-        {text("GET " GROUPS "/%jd/share", group), b, 404},
-        {"GET /api/device/gs1", b, 404},
-        {text("POST " GROUPS "/%jd/share {'organizationId':999999}", group), m, 404,
-         "Organization not found"},
-        {text("GET " GROUPS "/%jd/share", group), m, 200, "[{}]"},
-        {text("DELETE " GROUPS "/%jd/share/%jd", group, b->organization), m, 200, "[]"},
-        {log, b, 200, "[]"},
-        {"GET " GROUPS "/shared", b, 200, "[]"},
-        {one, b, 404},
-    };
 
-    exchange_rows(host, rows);
+    exchanges(host, {log, b, 200, "[]"}, {one, b, 404}, {share, b, 404},
+              {"GET " GROUPS "/shared", b, 200, "[]"}, {share, m, 200, "[{}]"},
+              {"GET " GROUPS "/shared", b, 200, shared}, {"GET " GROUPS "/shared", m, 200, "[]"},
+              {text("GET " GROUPS "/shared?after=%jd", group), b, 200, "[]"}, {log, b, 200, "[{}]"},
+              {one, b, 200}, {text("GET " LOG "/export.csv?groupId=%jd", group), b, 200, ",4000,"},
+              /* b sees no other entries, and nothing else of the group */
+              {"GET " LOG, b, 200, "[]"}, {text("GET " LOG "?groupId=%jd", kept), b, 200, "[]"},
+              {text("%s&deviceId=%jd", log, other), b, 200, "[]"},
+              {text("GET " GROUPS "/%jd", group), b, 404},
+              {text("GET " GROUPS "/%jd/share", group), b, 404}, {"GET /api/device/gs1", b, 404},
+              {text("POST " GROUPS "/%jd/share {'organizationId':999999}", group), m, 404,
+               "Organization not found"},
+              {text("GET " GROUPS "/%jd/share", group), m, 200, "[{}]"},
+              {text("DELETE " GROUPS "/%jd/share/%jd", group, b->organization), m, 200, "[]"},
+              {log, b, 200, "[]"}, {"GET " GROUPS "/shared", b, 200, "[]"}, {one, b, 404});
 }
 
 OPENED_SUITE(certificate_groups, certificates_open, 600)

@@ -75,22 +75,15 @@ TEST(the_log_is_filtered_and_paged_by_cursor)
     ck_assert_uint_eq(log_count(m, "?status=Succeeded&limit=5"), 5);
     ck_assert_uint_eq(log_count(m, text("?deviceId=%jd", device)), 25);
     ck_assert_uint_eq(log_count(m, "?groupId=999999999"), 0);
-    const struct exchange rows[] = {
-        {"GET " LOG "?after=1", m, 400},
-        {"GET " LOG "?after=-253402300799999-1", m, 400},
-        {"GET " LOG "?after=1-1-1", m, 400},
-        {"GET " LOG "?start=2024-01-01T00:00:00%2B23:59", m, 400},
-        {"GET " LOG "?end=0001-01-01T00:00:00-16:00", m, 400},
-        {"GET " LOG "?status=Done", m, 400},
-        {"GET " LOG "?minWatthour=--1", m, 400},
-        {"GET " LOG "?maxWatthour=x", m, 400},
-        {"GET " LOG "?minWatthour=1e99", m, 400},
-        {"GET " LOG "/totals?by=year", m, 400},
-        {"GET " LOG "?after=-62135596800000-1", m, 200},
-        {"GET " LOG "?start=2024-01-01T00:00:00%2B15:59", m, 200},
-    };
-
-    exchange_rows(host, rows);
+    exchanges(host, {"GET " LOG "?after=1", m, 400},
+              {"GET " LOG "?after=-253402300799999-1", m, 400}, {"GET " LOG "?after=1-1-1", m, 400},
+              {"GET " LOG "?start=2024-01-01T00:00:00%2B23:59", m, 400},
+              {"GET " LOG "?end=0001-01-01T00:00:00-16:00", m, 400},
+              {"GET " LOG "?status=Done", m, 400}, {"GET " LOG "?minWatthour=--1", m, 400},
+              {"GET " LOG "?maxWatthour=x", m, 400}, {"GET " LOG "?minWatthour=1e99", m, 400},
+              {"GET " LOG "/totals?by=year", m, 400},
+              {"GET " LOG "?after=-62135596800000-1", m, 200},
+              {"GET " LOG "?start=2024-01-01T00:00:00%2B15:59", m, 200});
 }
 
 TEST(a_single_entry_is_visible_to_those_who_see_it_in_the_list)
@@ -106,20 +99,11 @@ TEST(a_single_entry_is_visible_to_those_who_see_it_in_the_list)
 
     ck_assert(json_equal(one->json, listed));
     ck_assert_str_eq(keys_of(one->json), ENTRY_KEYS);
-    const struct exchange rows[] = {
-        {path, admin, 200},
-        {path, b, 404, "Certificate log entry not found"},
-        {text("%s?organizationId=%jd", path, b->organization), admin, 404},
-        {"GET " LOG "/9223372036854775807", m, 404},
-        {"GET " LOG "/0", m, 400},
-        {"GET " LOG "/-1", m, 400},
-        {"GET " LOG "/x", m, 400},
-        {"GET " LOG "/1.5", m, 400},
-        {"GET " LOG "/9223372036854775808", m, 400},
-        {"GET " LOG "/%00", m, 400},
-    };
-
-    exchange_rows(host, rows);
+    exchanges(host, {path, admin, 200}, {path, b, 404, "Certificate log entry not found"},
+              {text("%s?organizationId=%jd", path, b->organization), admin, 404},
+              {"GET " LOG "/9223372036854775807", m, 404}, {"GET " LOG "/0", m, 400},
+              {"GET " LOG "/-1", m, 400}, {"GET " LOG "/x", m, 400}, {"GET " LOG "/1.5", m, 400},
+              {"GET " LOG "/9223372036854775808", m, 400}, {"GET " LOG "/%00", m, 400});
 }
 
 TEST(list_and_export_are_filtered_by_amount)

@@ -153,18 +153,15 @@ TEST(an_external_issuer_changes_entries_until_their_final_status)
         ask_on(external, m, 200, "[{'status':'Requested'},{'status':'Requested'}]", "GET " LOG);
     const char *path = text("PATCH " LOG "/%jd", int_in(item_of(log, NULL, 0), "id"));
     const char *failed = "PATCH " LOG "/999999999 {'status':'Failed'}";
-    const struct exchange rows[] = {
-        {text("%s {'status':'Succeeded'}", path), m, 403, "Forbidden"},
-        {text("%s {'status':'Requested'}", path), boss, 400},
-        {text("%s {'status':'Failed'}", path), registry, 200, "{'status':'Failed'}"},
-        {text("%s {'status':'Retry'}", path), boss, 200, "{'status':'Retry'}"},
-        {text("%s {'status':'Retry'}", path), registry, 200, "{'status':'Retry'}"},
-        {text("%s {'status':'Succeeded'}", path), boss, 200, "{'status':'Succeeded'}"},
-        {text("%s {'status':'Failed'}", path), boss, 409, "The entry is Succeeded"},
-        {failed, boss, 404},
-    };
 
-    exchange_rows(external, rows);
+    exchanges(external, {text("%s {'status':'Succeeded'}", path), m, 403, "Forbidden"},
+              {text("%s {'status':'Requested'}", path), boss, 400},
+              {text("%s {'status':'Failed'}", path), registry, 200, "{'status':'Failed'}"},
+              {text("%s {'status':'Retry'}", path), boss, 200, "{'status':'Retry'}"},
+              {text("%s {'status':'Retry'}", path), registry, 200, "{'status':'Retry'}"},
+              {text("%s {'status':'Succeeded'}", path), boss, 200, "{'status':'Succeeded'}"},
+              {text("%s {'status':'Failed'}", path), boss, 409, "The entry is Succeeded"},
+              {failed, boss, 404});
     struct answer *moved = ask_on(external, registry, 200, "{'status':'Succeeded'}",
                                   "%s {'status':'Succeeded'}", path);
 

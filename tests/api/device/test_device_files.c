@@ -145,17 +145,13 @@ TEST(a_document_gets_another_name)
     struct answer *made = ck_status(files_post(host, m, &body), 201);
     const char *path = text(DEVICE "/Renames/documents/%s", files_document(made, 0, "id"));
     const char *rename = text("PATCH %s {'name':'Zähler  2.pdf'}", path);
-    const struct exchange rows[] = {
-        {rename, k, 404},
-        {rename, NULL, 401},
+
+    exchanges(
+        host, {rename, k, 404}, {rename, NULL, 401},
         {text("PATCH %s {'name':' '}", path), m, 400, "{'errors':[{'field':'name'}]}"},
         {text("PATCH %s {'name':'a\\u202eb'}", path), m, 400, "{'errors':[{'field':'name'}]}"},
-        {text("PATCH %s", path), m, 400},
-        {rename, m, 200, "{'success':true}"},
-        {"GET " DEVICE "/Renames/documents", m, 200, "[{'name':'Zähler 2.pdf','field':'SF_02C'}]"},
-    };
-
-    exchange_rows(host, rows);
+        {text("PATCH %s", path), m, 400}, {rename, m, 200, "{'success':true}"},
+        {"GET " DEVICE "/Renames/documents", m, 200, "[{'name':'Zähler 2.pdf','field':'SF_02C'}]"});
     ck_assert_ptr_nonnull(strstr(
         answer_header(ask(m, 200, NULL, "GET %s", path), "Content-Disposition"), "hler%202.pdf"));
     ck_assert_str_gt(answer_text(ck_status(files_get(host, m, "Renames"), 200), "updatedAt"),
@@ -171,15 +167,10 @@ TEST(a_removed_document_is_deleted_with_its_file)
     struct answer *made = ck_status(files_post(host, m, &body), 201);
     const char *path = text("Removes/documents/%s", files_document(made, 3, "id"));
     const char *deletion = text("DELETE " DEVICE "/%s", path);
-    const struct exchange rows[] = {
-        {deletion, k, 404},
-        {deletion, NULL, 401},
-        {deletion, m, 200, "{'success':true}"},
-        {deletion, m, 404, "Document not found"},
-        {text("GET " DEVICE "/%s", path), m, 404, "Document not found"},
-    };
 
-    exchange_rows(host, rows);
+    exchanges(host, {deletion, k, 404}, {deletion, NULL, 401},
+              {deletion, m, 200, "{'success':true}"}, {deletion, m, 404, "Document not found"},
+              {text("GET " DEVICE "/%s", path), m, 404, "Document not found"});
     struct answer *device = ck_status(files_get(host, m, "Removes"), 200);
 
     ck_assert_uint_eq(files_count(device), 9);

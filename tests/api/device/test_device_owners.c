@@ -86,16 +86,11 @@ TEST(a_site_name_or_serial_number_of_several_devices_is_ambiguous)
             "POST /api/device {'externalId':'Twin %d','siteName':'Twin "
             "site','serialNumber':'SN-2'}",
             i);
-    const struct exchange rows[] = {
-        {"PATCH /api/device/by-site/No%20site {'externalId':'x'}", m, 404},
-        {"PATCH /api/device/by-site/Twin%20site {'externalId':'x'}", m, 409,
-         "{'message':'*Twin 0, Twin 1*'}"},
-        {"GET /api/device/SN-2", m, 409},
-        {"POST /api/device {'externalId':'SN-2'}", m, 201},
-        {"GET /api/device/SN-2", m, 200, "{'externalId':'SN-2'}"},
-    };
-
-    exchange_rows(host, rows);
+    exchanges(host, {"PATCH /api/device/by-site/No%20site {'externalId':'x'}", m, 404},
+              {"PATCH /api/device/by-site/Twin%20site {'externalId':'x'}", m, 409,
+               "{'message':'*Twin 0, Twin 1*'}"},
+              {"GET /api/device/SN-2", m, 409}, {"POST /api/device {'externalId':'SN-2'}", m, 201},
+              {"GET /api/device/SN-2", m, 200, "{'externalId':'SN-2'}"});
 }
 
 enum { NAMED = 21 }; /* devices that a 409 response reads */

@@ -28,24 +28,19 @@ TEST(a_registered_device_is_read_back_as_in_the_response)
 /* JSON numbers are never returned with an exponent, nor as another number. */
 TEST(one_key_is_enough_and_unique_in_its_organization_in_any_case)
 {
-    const struct exchange rows[] = {
-        {MAKE "{'siteName':'Only a site'}", m, 201},
-        {MAKE "{'serialNumber':'Only a number'}", m, 201},
-        {MAKE "{'externalId':4711}", m, 201, "{'externalId':'4711'}"},
-        {MAKE "{'externalId':0.00002}", m, 201, "{'externalId':'0.00002'}"},
-        {MAKE "{'capacity':5.0}", m, 400, NAMELESS},
-        {MAKE "{'externalId':' \xe3\x80\x80\xc2\xa0'}", m, 400, NAMELESS},
-        {MAKE "{'externalId':null,'siteName':null}", m, 400, NAMELESS},
-        {MAKE "{'externalId':'\xef\xbb\xbf\xc2\xa0 A\xc2\xa0 B\xe2\x80\x89\xe3\x80\x80'}", m, 201,
-         "{'externalId':'A\xc2\xa0 B'}"},
-        {MAKE "{'externalId':'Unique'}", m, 201},
-        {MAKE "{'externalId':'uNIQUE'}", m, 409, "{'success':false}"},
-        {MAKE "{'externalId':'UNIQUE'}", k, 201},
-        {MAKE "{'externalId':'Unique 2'}", m, 201},
-        {"PATCH /api/device/Unique%202 {'externalId':'UNIQUE'}", m, 409},
-    };
-
-    exchange_rows(host, rows);
+    exchanges(host, {MAKE "{'siteName':'Only a site'}", m, 201},
+              {MAKE "{'serialNumber':'Only a number'}", m, 201},
+              {MAKE "{'externalId':4711}", m, 201, "{'externalId':'4711'}"},
+              {MAKE "{'externalId':0.00002}", m, 201, "{'externalId':'0.00002'}"},
+              {MAKE "{'capacity':5.0}", m, 400, NAMELESS},
+              {MAKE "{'externalId':' \xe3\x80\x80\xc2\xa0'}", m, 400, NAMELESS},
+              {MAKE "{'externalId':null,'siteName':null}", m, 400, NAMELESS},
+              {MAKE "{'externalId':'\xef\xbb\xbf\xc2\xa0 A\xc2\xa0 B\xe2\x80\x89\xe3\x80\x80'}", m,
+               201, "{'externalId':'A\xc2\xa0 B'}"},
+              {MAKE "{'externalId':'Unique'}", m, 201},
+              {MAKE "{'externalId':'uNIQUE'}", m, 409, "{'success':false}"},
+              {MAKE "{'externalId':'UNIQUE'}", k, 201}, {MAKE "{'externalId':'Unique 2'}", m, 201},
+              {"PATCH /api/device/Unique%202 {'externalId':'UNIQUE'}", m, 409});
 }
 
 /* A plant cannot be registered again under an id that is equivalent or looks the same. */
@@ -212,17 +207,16 @@ TEST(latitude_and_longitude_sent_as_numbers_keep_their_digits)
 TEST(a_device_is_found_by_its_keys_with_surrounding_blanks)
 {
     static const char found[] = "{'externalId':'Padded'}";
-    const struct exchange rows[] = {
+
+    exchanges(
+        host,
         {MAKE "{'externalId':' Padded ','siteName':' Padded site ','serialNumber':' SN-padded '}",
          m, 201},
         {"GET /api/device/%20Padded%20", m, 200, found},
         {"GET /api/device/%C2%A0padded", m, 200, found},
         {"GET /api/device/SN-padded%20", m, 200, found},
         {"PATCH /api/device/by-site/%20Padded%20site%20 {'capacity':7}", m, 200, found},
-        {"GET /api/device?siteName=%20Padded%20site%20&serialNumber=SN-padded%20", m, 200, "[{}]"},
-    };
-
-    exchange_rows(host, rows);
+        {"GET /api/device?siteName=%20Padded%20site%20&serialNumber=SN-padded%20", m, 200, "[{}]"});
 }
 
 OPENED_SUITE(devices, devices_open, 60)

@@ -230,7 +230,9 @@ TEST(only_an_admin_may_set_the_destination_of_a_polled_webhook)
     server_make("nats_member", "");
     prepare("");
     const char *sent = webhook_path("'url':'https://a.example/','events':[]");
-    const struct exchange rows[] = {
+
+    exchanges(
+        host,
         {"POST /api/chat/webhooks {'kind':'poll','events':[],'destination':'nats'}", owner, 403,
          "Only an Admin may set the destination of a webhook"},
         {"POST /api/chat/webhooks {'kind':'poll','events':[],'destination':'natz'}", admin, 400,
@@ -241,10 +243,7 @@ TEST(only_an_admin_may_set_the_destination_of_a_polled_webhook)
         {text("PATCH %s {'destination':'nats'}", sent), admin, 400,
          "{'errors':[{'field':'destination','problem':'is only possible with the kind poll'}]}"},
         {text("PATCH %s {'destination':null}", hook), admin, 200, "{'destination':'(absent)'}"},
-        {text("PATCH %s {'destination':'nats'}", hook), admin, 200, "{'destination':'nats'}"},
-    };
-
-    exchange_rows(host, rows);
+        {text("PATCH %s {'destination':'nats'}", hook), admin, 200, "{'destination':'nats'}"});
 }
 
 TEST(wrong_settings_are_refused)

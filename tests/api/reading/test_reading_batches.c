@@ -310,10 +310,9 @@ TEST(organization_id_in_the_query_counts_as_in_the_body)
     const char *request = "POST /api/meter-reads/new/query?organizationId=%jd %s";
     const char *foreign = text(request, b->organization, body);
     const char *own = text(request, m->organization, body);
-    const struct exchange rows[] = {
-        {foreign, b, 404, "Device"}, {own, b, 404, "Device"}, {foreign, m, 201}, {own, m, 409}};
 
-    exchange_rows(host, rows);
+    exchanges(host, {foreign, b, 404, "Device"}, {own, b, 404, "Device"}, {foreign, m, 201},
+              {own, m, 409});
     ck_assert_int_eq(stored("query"), 1);
 }
 

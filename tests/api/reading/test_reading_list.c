@@ -11,15 +11,12 @@ TEST(a_device_of_another_organization_is_404)
                                 "'value':1}");
     const char *named = json_with(reading, text("{'organizationId':%jd}", m->organization));
     const char *readings = "/api/meter-reads/new/" PLANT;
-    const struct exchange rows[] = {
-        {text("POST %s %s", readings, reading), b, 404, "Device"},
-        {text("POST %s %s", readings, named), b, 404, "Device"},
-        {text("GET %s", readings), b, 404, "Device"},
-        {"GET /api/meter-reads/latestread/" PLANT, b, 404, "Device"},
-        {text("GET %s", readings), admin, 200},
-    };
 
-    exchange_rows(host, rows);
+    exchanges(host, {text("POST %s %s", readings, reading), b, 404, "Device"},
+              {text("POST %s %s", readings, named), b, 404, "Device"},
+              {text("GET %s", readings), b, 404, "Device"},
+              {"GET /api/meter-reads/latestread/" PLANT, b, 404, "Device"},
+              {text("GET %s", readings), admin, 200});
     ck_assert_int_eq(stored(PLANT), 0);
 }
 

@@ -212,10 +212,10 @@ TEST(an_event_that_cannot_be_stored_delays_the_change_but_not_the_outcome)
 TEST(a_disable_policy_is_checked_and_cleared_by_null)
 {
     struct webhook_made made = make(PUBLIC_URL, "'disablePolicy':{'after':'5d'}");
-    const struct exchange rows[] = {
-        {POST "{'after':'1h'}}", admin, 201, "{'disablePolicy':{'after':'1h'}}"},
-        {POST "{'after':'30d'}}", admin, 201},
-        {POST "{'after':'90m'}}", admin, 201},
+
+    exchanges(
+        host, {POST "{'after':'1h'}}", admin, 201, "{'disablePolicy':{'after':'1h'}}"},
+        {POST "{'after':'30d'}}", admin, 201}, {POST "{'after':'90m'}}", admin, 201},
         {POST "null}", admin, 201, "{'disablePolicy':'(absent)','health':'(absent)'}"},
         {POST "{'after':'59m'}}", admin, 400, BAD_AFTER},
         {POST "{'after':'31d'}}", admin, 400, BAD_AFTER},
@@ -231,10 +231,7 @@ TEST(a_disable_policy_is_checked_and_cleared_by_null)
         {text("PATCH %s {'health':'failing','disabledAt':'2026-01-01T00:00:00Z'}", made.path),
          admin, 200, "{'health':'ok','disabledAt':'(absent)'}"},
         {text("PATCH %s {'disablePolicy':null}", made.path), admin, 200,
-         "{'disablePolicy':'(absent)'}"},
-    };
-
-    exchange_rows(host, rows);
+         "{'disablePolicy':'(absent)'}"});
 }
 
 TEST(an_event_about_a_webhook_goes_to_at_most_100_others_first_those_that_name_it)

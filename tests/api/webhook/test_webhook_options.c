@@ -186,20 +186,17 @@ TEST(a_test_without_an_event_or_with_ping_sends_a_ping_and_unknown_events_are_re
 {
     struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_OK, ANSWER_OK, ANSWER_500);
     struct webhook_made made = hook_to(catcher);
-    const struct exchange rows[] = {
-        {text("POST %s/test", made.path), admin, 200, "{'success':true,'status':200}"},
-        {text("POST %s/test {}", made.path), admin, 200, "{'success':true}"},
-        {text("POST %s/test {'event':null}", made.path), admin, 200, "{'success':true}"},
-        {text("POST %s/test {'event':'ping'}", made.path), admin, 200,
-         "{'success':false,'status':500}"},
-        {text("POST %s/test {'event':'message.old'}", made.path), admin, 400,
-         "{'errors':[{'field':'event'}]}"},
-        {text("POST %s/test {'event':'*'}", made.path), admin, 400},
-        {text("POST %s/test {'event':7}", made.path), admin, 400},
-        {"POST " WEBHOOKS "/99999999/test {'event':'message.new'}", admin, 404},
-    };
 
-    exchange_rows(host, rows);
+    exchanges(host, {text("POST %s/test", made.path), admin, 200, "{'success':true,'status':200}"},
+              {text("POST %s/test {}", made.path), admin, 200, "{'success':true}"},
+              {text("POST %s/test {'event':null}", made.path), admin, 200, "{'success':true}"},
+              {text("POST %s/test {'event':'ping'}", made.path), admin, 200,
+               "{'success':false,'status':500}"},
+              {text("POST %s/test {'event':'message.old'}", made.path), admin, 400,
+               "{'errors':[{'field':'event'}]}"},
+              {text("POST %s/test {'event':'*'}", made.path), admin, 400},
+              {text("POST %s/test {'event':7}", made.path), admin, 400},
+              {"POST " WEBHOOKS "/99999999/test {'event':'message.new'}", admin, 404});
     ck_assert_uint_eq(catcher_count(catcher), 4);
     for (size_t i = 0; i < 4; i++) {
         ck_assert_str_eq(caught_header(&catcher->list[i], "X-Webhook-Event"), "ping");

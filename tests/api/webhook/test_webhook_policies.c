@@ -12,38 +12,37 @@ static struct webhook_made make_with(struct catcher *catcher, const char *member
 TEST(a_retry_policy_is_checked_and_errors_name_the_path_of_the_value)
 {
     const char *const problem = "{'errors':[{'field':'%s','problem':'%s'}]}";
-    const struct exchange rows[] = {
-        {POST "'default'}", admin, 201, "{'retryPolicy':'default'}"},
-        {POST "'standard'}", admin, 201, "{'retryPolicy':'standard'}"},
-        {POST "{'delays':[1]}}", admin, 201, "{'retryPolicy':{'delays':[1]}}"},
-        {POST "{'delays':[86400,86400,86400,86400,86400,86400,86400]}}", admin, 201},
-        {POST "null}", admin, 201, "{'retryPolicy':'(absent)'}"},
-        {POST "'often'}", admin, 400, "{'errors':[{'field':'retryPolicy'}]}"},
-        {POST "5}", admin, 400, "{'errors':[{'field':'retryPolicy'}]}"},
-        {POST "[1,2]}", admin, 400, "{'errors':[{'field':'retryPolicy'}]}"},
-        {POST "{}}", admin, 400, text(problem, "retryPolicy.delays", "is required")},
-        {POST "{'delays':[]}}", admin, 400,
-         text(problem, "retryPolicy.delays", "must have at least 1 item")},
-        {POST "{'delays':[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}", admin, 400,
-         text(problem, "retryPolicy.delays", "must have at most 16 items")},
-        {POST "{'delays':[1,0]}}", admin, 400,
-         text(problem, "retryPolicy.delays[1]", "must be at least 1")},
-        {POST "{'delays':[86401]}}", admin, 400,
-         text(problem, "retryPolicy.delays[0]", "must be at most 86400")},
-        {POST "{'delays':['soon']}}", admin, 400,
-         text(problem, "retryPolicy.delays[0]", "must be a whole number")},
-        {POST "{'delays':[86400,86400,86400,86400,86400,86400,86400,1]}}", admin, 400,
-         text(problem, "retryPolicy.delays", "must add up to at most 7 days (604800)")},
-    };
 
-    exchange_rows(host, rows);
+    exchanges(host, {POST "'default'}", admin, 201, "{'retryPolicy':'default'}"},
+              {POST "'standard'}", admin, 201, "{'retryPolicy':'standard'}"},
+              {POST "{'delays':[1]}}", admin, 201, "{'retryPolicy':{'delays':[1]}}"},
+              {POST "{'delays':[86400,86400,86400,86400,86400,86400,86400]}}", admin, 201},
+              {POST "null}", admin, 201, "{'retryPolicy':'(absent)'}"},
+              {POST "'often'}", admin, 400, "{'errors':[{'field':'retryPolicy'}]}"},
+              {POST "5}", admin, 400, "{'errors':[{'field':'retryPolicy'}]}"},
+              {POST "[1,2]}", admin, 400, "{'errors':[{'field':'retryPolicy'}]}"},
+              {POST "{}}", admin, 400, text(problem, "retryPolicy.delays", "is required")},
+              {POST "{'delays':[]}}", admin, 400,
+               text(problem, "retryPolicy.delays", "must have at least 1 item")},
+              {POST "{'delays':[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}}", admin, 400,
+               text(problem, "retryPolicy.delays", "must have at most 16 items")},
+              {POST "{'delays':[1,0]}}", admin, 400,
+               text(problem, "retryPolicy.delays[1]", "must be at least 1")},
+              {POST "{'delays':[86401]}}", admin, 400,
+               text(problem, "retryPolicy.delays[0]", "must be at most 86400")},
+              {POST "{'delays':['soon']}}", admin, 400,
+               text(problem, "retryPolicy.delays[0]", "must be a whole number")},
+              {POST "{'delays':[86400,86400,86400,86400,86400,86400,86400,1]}}", admin, 400,
+               text(problem, "retryPolicy.delays", "must add up to at most 7 days (604800)")});
 }
 
 TEST(a_retry_policy_is_changed_by_patch_and_cleared_by_null)
 {
     struct catcher *catcher = catcher_start(NULL);
     struct webhook_made made = make_with(catcher, "'retryPolicy':'standard'");
-    const struct exchange rows[] = {
+
+    exchanges(
+        host,
         {text("PATCH %s {'active':true}", made.path), admin, 200, "{'retryPolicy':'standard'}"},
         {text("PATCH %s {'retryPolicy':{'delays':[2,3]}}", made.path), admin, 200,
          "{'retryPolicy':{'delays':[2,3]}}"},
@@ -51,10 +50,7 @@ TEST(a_retry_policy_is_changed_by_patch_and_cleared_by_null)
         {text("PATCH %s {'retryPolicy':{'delays':[0]}}", made.path), admin, 400},
         {text("PATCH %s {'retryPolicy':null}", made.path), admin, 200,
          "{'retryPolicy':'(absent)'}"},
-        {text("GET %s", made.path), admin, 200, "{'retryPolicy':'(absent)'}"},
-    };
-
-    exchange_rows(host, rows);
+        {text("GET %s", made.path), admin, 200, "{'retryPolicy':'(absent)'}"});
 }
 
 TEST(a_delivery_has_one_attempt_more_than_its_policy_has_delays)

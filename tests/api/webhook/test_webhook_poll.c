@@ -95,8 +95,8 @@ TEST(a_poll_webhook_refuses_what_it_cannot_have)
     say("not filtered");
     ck_entries("not filtered", host, &made, "", &offset);
     commit(host, &made, "default", offset);
-    const struct exchange rows[] = {
-        {"POST " WEBHOOKS " {'events':[]}", admin, 400, "{'errors':[{'field':'url'}]}"},
+    exchanges(
+        host, {"POST " WEBHOOKS " {'events':[]}", admin, 400, "{'errors':[{'field':'url'}]}"},
         {"POST " WEBHOOKS " {'kind':'poll','url':'" PUBLIC_URL "','events':[]}", admin, 400,
          "{'errors':[{'field':'url'}]}"},
         {"POST " WEBHOOKS " {'kind':'poll','ordering':'key','events':[]}", admin, 400,
@@ -129,10 +129,7 @@ TEST(a_poll_webhook_refuses_what_it_cannot_have)
         {text("POST %s/replay {'since':'2020-01-01T00:00:00Z'}", made.path), admin, 409,
          "The events of this webhook are polled"},
         {text("POST %s/deliveries/%jd/resend", made.path, offset), admin, 409,
-         "The events of this webhook are polled"},
-    };
-
-    exchange_rows(host, rows);
+         "The events of this webhook are polled"});
     sql_run(db, text("INSERT INTO webhook_consumer (webhook, name, committed)"
                      " SELECT %jd, 'c' || n, 0 FROM generate_series(1, 99) AS n",
                      made.id));

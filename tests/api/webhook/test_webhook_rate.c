@@ -26,7 +26,9 @@ static int64_t shortest_ms(void)
 TEST(a_rate_limit_is_checked_shown_and_cleared)
 {
     struct webhook_made made = webhook_make(host, admin, PUBLIC_URL, "message.new");
-    const struct exchange rows[] = {
+
+    exchanges(
+        host,
         {text("PATCH %s {'rateLimit':{'limit':0,'per':'second'}}", made.path), admin, 400,
          "{'errors':[{'field':'rateLimit.limit'}]}"},
         {text("PATCH %s {'rateLimit':{'limit':1001,'per':'minute'}}", made.path), admin, 400},
@@ -37,10 +39,7 @@ TEST(a_rate_limit_is_checked_shown_and_cleared)
         {text("GET %s", made.path), admin, 200, "{'rateLimit':'(absent)'}"},
         {text("PATCH %s {'rateLimit':{'limit':100,'per':'minute'}}", made.path), admin, 200,
          "{'rateLimit':{'limit':100,'per':'minute'}}"},
-        {text("PATCH %s {'rateLimit':null}", made.path), admin, 200, "{'rateLimit':'(absent)'}"},
-    };
-
-    exchange_rows(host, rows);
+        {text("PATCH %s {'rateLimit':null}", made.path), admin, 200, "{'rateLimit':'(absent)'}"});
 }
 
 TEST(no_more_attempts_start_in_a_second_than_allowed_and_what_waits_costs_none)

@@ -40,26 +40,22 @@ TEST(a_replay_sends_what_matches_again_with_the_same_id_and_a_header)
 
     say_until(&made, "arrives", "delivered");
     say_until(&made, "does not arrive", "abandoned");
-    const struct exchange rows[] = {
-        {text("GET %s/replay", made.path), admin, 404, "The webhook has no replay"},
-        {text("POST %s/replay {" SINCE ",'dryRun':true}", made.path), admin, 200,
-         "{'state':'dry_run','matched':2}"},
-        {text("POST %s/replay {" SINCE ",'status':'abandoned','dryRun':true}", made.path), admin,
-         200, "{'matched':1}"},
-        {text("POST %s/replay {" SINCE ",'events':['x'],'dryRun':true}", made.path), admin, 200,
-         "{'matched':0}"},
-        {text("POST %s/replay {'since':'2999-01-01T00:00:00Z','dryRun':true}", made.path), admin,
-         200, "{'matched':0}"},
-        {text("POST %s/replay {}", made.path), admin, 400},
-        {text("POST %s/replay {" SINCE ",'status':'queued'}", made.path), admin, 400},
-        {text("POST %s/replay {" SINCE "}", made.path),
-         person_make(host, admin, "replay-ben", NULL), 404, "Webhook not found"},
-        {text("POST %s/replay {" SINCE ",'status':'abandoned','events':['message.new']}",
-              made.path),
-         admin, 200, "{'matched':1,'status':'abandoned','events':['message.new']}"},
-    };
-
-    exchange_rows(host, rows);
+    exchanges(host, {text("GET %s/replay", made.path), admin, 404, "The webhook has no replay"},
+              {text("POST %s/replay {" SINCE ",'dryRun':true}", made.path), admin, 200,
+               "{'state':'dry_run','matched':2}"},
+              {text("POST %s/replay {" SINCE ",'status':'abandoned','dryRun':true}", made.path),
+               admin, 200, "{'matched':1}"},
+              {text("POST %s/replay {" SINCE ",'events':['x'],'dryRun':true}", made.path), admin,
+               200, "{'matched':0}"},
+              {text("POST %s/replay {'since':'2999-01-01T00:00:00Z','dryRun':true}", made.path),
+               admin, 200, "{'matched':0}"},
+              {text("POST %s/replay {}", made.path), admin, 400},
+              {text("POST %s/replay {" SINCE ",'status':'queued'}", made.path), admin, 400},
+              {text("POST %s/replay {" SINCE "}", made.path),
+               person_make(host, admin, "replay-ben", NULL), 404, "Webhook not found"},
+              {text("POST %s/replay {" SINCE ",'status':'abandoned','events':['message.new']}",
+                    made.path),
+               admin, 200, "{'matched':1,'status':'abandoned','events':['message.new']}"});
     const struct caught *again = catcher_wait(catcher, 3, 5000);
 
     ck_assert_str_eq(caught_header(again, "webhook-id"),

@@ -66,24 +66,20 @@ TEST(deliveries_are_found_by_event_status_code_error_and_time)
     say_until(&made, "the receiver takes it", "delivered");
     say_until(&made, "the receiver is gone", "abandoned");
     const char *list = text("GET %s/deliveries", made.path);
-    const struct exchange rows[] = {
-        {list, admin, 200, "[{'status':'abandoned'},{'status':'delivered'}]"},
-        {text("%s?code=410", list), admin, 200, "[{'status':'abandoned'}]"},
-        {text("%s?code=200&event=message.new", list), admin, 200, "[{'status':'delivered'}]"},
-        {text("%s?code=200&status=abandoned", list), admin, 200, "[]"},
-        {text("%s?event=ping", list), admin, 200, "[]"},
-        {text("%s?eventId=0195f3a0-1111-7222-8333-444455556666", list), admin, 200, "[]"},
-        {text("%s?error=closed", list), admin, 200, "[]"},
-        {text("%s?since=2020-01-01T00:00:00Z&until=2999-01-01T00:00:00Z", list), admin, 200,
-         "[{},{}]"},
-        {text("%s?since=2999-01-01T00:00:00Z", list), admin, 200, "[]"},
-        {text("%s?until=2020-01-01T00:00:00Z", list), admin, 200, "[]"},
-        {text("%s?code=99", list), admin, 400},
-        {text("%s?status=lost", list), admin, 400},
-        {text("%s?since=yesterday", list), admin, 400},
-    };
 
-    exchange_rows(host, rows);
+    exchanges(host, {list, admin, 200, "[{'status':'abandoned'},{'status':'delivered'}]"},
+              {text("%s?code=410", list), admin, 200, "[{'status':'abandoned'}]"},
+              {text("%s?code=200&event=message.new", list), admin, 200, "[{'status':'delivered'}]"},
+              {text("%s?code=200&status=abandoned", list), admin, 200, "[]"},
+              {text("%s?event=ping", list), admin, 200, "[]"},
+              {text("%s?eventId=0195f3a0-1111-7222-8333-444455556666", list), admin, 200, "[]"},
+              {text("%s?error=closed", list), admin, 200, "[]"},
+              {text("%s?since=2020-01-01T00:00:00Z&until=2999-01-01T00:00:00Z", list), admin, 200,
+               "[{},{}]"},
+              {text("%s?since=2999-01-01T00:00:00Z", list), admin, 200, "[]"},
+              {text("%s?until=2020-01-01T00:00:00Z", list), admin, 200, "[]"},
+              {text("%s?code=99", list), admin, 400}, {text("%s?status=lost", list), admin, 400},
+              {text("%s?since=yesterday", list), admin, 400});
     WAIT_UNTIL(found(text("%s/deliveries?error=CONNECT&limit=1", dead.path)) == 1, 5000);
 }
 

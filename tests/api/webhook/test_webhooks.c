@@ -94,16 +94,15 @@ TEST(a_short_secret_is_fully_masked_and_gives_a_warning)
 TEST(a_patch_changes_only_the_fields_in_it)
 {
     struct webhook_made made = webhook_make(host, anna, PUBLIC_URL, "message.new");
-    const struct exchange rows[] = {
+
+    exchanges(
+        host,
         {text("PATCH %s {'url':'http://other.example/x'}", made.path), anna, 200,
          "{'url':'http://other.example/x','active':true,'events':['message.new']}"},
         {text("PATCH %s {'active':false}", made.path), anna, 200,
          "{'url':'http://other.example/x','active':false,'events':['message.new']}"},
         {text("PATCH %s {'events':['conversation.created']}", made.path), anna, 200,
-         "{'url':'http://other.example/x','active':false,'events':['conversation.created']}"},
-    };
-
-    exchange_rows(host, rows);
+         "{'url':'http://other.example/x','active':false,'events':['conversation.created']}"});
 }
 
 TEST(an_inactive_webhook_can_be_tested)
@@ -329,19 +328,15 @@ TEST(another_accounts_webhook_is_404_on_every_route_and_unchanged)
     const struct person *others[] = {ben, agent};
 
     for (int i = 0; i < 2; i++) {
-        const struct exchange rows[] = {
-            {text("GET %s", made.path), others[i], 404, UNKNOWN},
-            {text("PATCH %s {'active':false}", made.path), others[i], 404, UNKNOWN},
-            {text("DELETE %s", made.path), others[i], 404, UNKNOWN},
-            {text("POST %s/test", made.path), others[i], 404, UNKNOWN},
-            {text("POST %s/rotate-secret", made.path), others[i], 404, UNKNOWN},
-            {text("GET %s/deliveries", made.path), others[i], 404, UNKNOWN},
-            {text("POST %s/deliveries/1/resend", made.path), others[i], 404},
-            {text("POST %s/recover {'since':'2020-01-01T00:00:00Z'}", made.path), others[i], 404,
-             UNKNOWN},
-        };
-
-        exchange_rows(host, rows);
+        exchanges(host, {text("GET %s", made.path), others[i], 404, UNKNOWN},
+                  {text("PATCH %s {'active':false}", made.path), others[i], 404, UNKNOWN},
+                  {text("DELETE %s", made.path), others[i], 404, UNKNOWN},
+                  {text("POST %s/test", made.path), others[i], 404, UNKNOWN},
+                  {text("POST %s/rotate-secret", made.path), others[i], 404, UNKNOWN},
+                  {text("GET %s/deliveries", made.path), others[i], 404, UNKNOWN},
+                  {text("POST %s/deliveries/1/resend", made.path), others[i], 404},
+                  {text("POST %s/recover {'since':'2020-01-01T00:00:00Z'}", made.path), others[i],
+                   404, UNKNOWN});
     }
     ck_assert(json_is_true(json_object_get(webhook_listed(host, anna, made.id), "active")));
     ck_assert_ptr_null(webhook_listed(host, ben, made.id));

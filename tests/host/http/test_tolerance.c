@@ -38,7 +38,8 @@ static const char *start_with(const char *change)
 
 TEST(numbers_are_accepted_as_texts_and_empty_fields_as_absent)
 {
-    const struct exchange rows[] = {
+    exchanges(
+        host,
         {MAKE " {'externalId':' 4711 ','capacity':'10.5','serialNumber':123456789012345678,"
               "'yieldValue':' 900','latitude':' 52.5200 ','siteName':' Roof 7 '}",
          user, 201,
@@ -53,48 +54,37 @@ TEST(numbers_are_accepted_as_texts_and_empty_fields_as_absent)
          "{}]}"},
         {start_with("{'chatEntry':42,'organizationId':'1'}"), user, 201,
          "{'message':{'chatEntry':'42'}}"},
-        {start_with("{'chatEntry':1.5}"), user, 400},
-        {start_with("{'chatEntry':''}"), user, 400},
+        {start_with("{'chatEntry':1.5}"), user, 400}, {start_with("{'chatEntry':''}"), user, 400},
         {start_with("{'deviceProjectName':''}"), user, 201,
          "{'conversation':{'deviceProjectName':null},'warnings':['deviceProjectName: " ABSENT
          "']}"},
-        {start_with("{'unknown':1}"), user, 201, EXACT},
-        {FIND " {}", user, 200, EXACT},
+        {start_with("{'unknown':1}"), user, 201, EXACT}, {FIND " {}", user, 200, EXACT},
         {start_with("{'chatEntry':' \\n hi \\t','deviceProjectName':' Roof '}"), user, 201,
-         "{'message':{'chatEntry':' \\n hi \\t'},'conversation':{'deviceProjectName':' Roof '}}"},
-    };
-
-    exchange_rows(host, rows);
+         "{'message':{'chatEntry':' \\n hi \\t'},'conversation':{'deviceProjectName':' Roof '}}"});
 }
 
 TEST(a_password_keeps_its_blanks_and_cannot_be_a_number)
 {
-    const struct exchange rows[] = {
+    exchanges(
+        host,
         {"POST /api/user/register {'firstName':' A ','lastName':'B','orgName':'Blank password',"
          "'email':'blank-password@example.com','password':' long password '}",
          NULL, 201},
         {LOGIN " {'username':'blank-password@example.com','password':'long password'}", NULL, 401},
         /* a known account, still pending */
         {LOGIN " {'username':'blank-password@example.com','password':' long password '}", NULL,
-         403},
-    };
-
-    exchange_rows(host, rows);
+         403});
 }
 
 TEST(the_last_of_repeated_parameters_counts_and_a_limit_is_clamped)
 {
     struct person *lister = person_make(host, admin, "tolerance.lister", NULL);
-    const struct exchange rows[] = {
-        {MAKE " {'externalId':'First'}", lister, 201},
-        {MAKE " {'externalId':'Second'}", lister, 201},
-        {LIST "?limit=2&limit=1", lister, 200, "[{}]"},
-        {LIST "?limit=100000", lister, 200, "[{},{}]"},
-        {LIST "?limit=&limit=", lister, 200, "[{},{}]"},
-        {LIST "?limit=0", lister, 400},
-    };
 
-    exchange_rows(host, rows);
+    exchanges(host, {MAKE " {'externalId':'First'}", lister, 201},
+              {MAKE " {'externalId':'Second'}", lister, 201},
+              {LIST "?limit=2&limit=1", lister, 200, "[{}]"},
+              {LIST "?limit=100000", lister, 200, "[{},{}]"},
+              {LIST "?limit=&limit=", lister, 200, "[{},{}]"}, {LIST "?limit=0", lister, 400});
     ask(user, 201, "\"organizationId: is given twice",
         START "?organizationId=5&organizationId=6 %s", strchr(start_with("{}"), '{'));
 }
@@ -151,18 +141,12 @@ TEST(a_time_without_an_offset_is_utc)
 TEST(a_body_is_an_object_or_absent_if_no_field_is_required)
 {
     static const char form[] = "application/x-www-form-urlencoded";
-    const struct exchange rows[] = {
-        {FIND " ", admin, 200, .type = "text/plain"},
-        {FIND, admin, 200},
-        {START " ", admin, 400},
-        {FIND " []", admin, 400},
-        {FIND " \"x\"", admin, 400},
-        {FIND " {\n\"x\":'1'}", admin, 400, "Malformed JSON in line 2"},
-        {"POST /api/auth/getAccess a=%zz", NULL, 400, "Malformed body: not properly encoded",
-         .type = form},
-    };
 
-    exchange_rows(host, rows);
+    exchanges(host, {FIND " ", admin, 200, .type = "text/plain"}, {FIND, admin, 200},
+              {START " ", admin, 400}, {FIND " []", admin, 400}, {FIND " \"x\"", admin, 400},
+              {FIND " {\n\"x\":'1'}", admin, 400, "Malformed JSON in line 2"},
+              {"POST /api/auth/getAccess a=%zz", NULL, 400, "Malformed body: not properly encoded",
+               .type = form});
 }
 
 TEST(errors_have_a_code_and_its_parameters)
