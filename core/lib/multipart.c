@@ -269,7 +269,7 @@ bool multipart_complete(const struct multipart *multipart)
     return multipart->state == MULTIPART_EPILOGUE;
 }
 
-/* Takes bytes of the window and passes them on as data, except an implied CR LF. */
+/* Takes bytes of the window and passes them on as data, except the `implied` ones. */
 static int multipart_data(struct multipart *multipart, size_t length)
 {
     size_t skipped = multipart->implied < length ? multipart->implied : length;

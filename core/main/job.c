@@ -72,7 +72,7 @@ struct job {
     struct bb_host *host; /* NULL: a job of the host */
     size_t index;         /* among the jobs of the generation */
     bool running;
-    bool again;  /* bb_again() was called in this run */
+    bool again;  /* bb_again() or jobs_call() has asked for a further run */
     bool paused; /* it did not run because the host was paused */
 };
 
@@ -323,7 +323,7 @@ static void job_called(struct message *message)
 {
     struct job *job = ((struct job_call *)(void *)message)->job;
 
-    job->again = true; /* if it is running; otherwise job_start() clears this */
+    job->again = true; /* runs again after the current run; without one, job_start() clears this */
     if (!job->running && job->timer.node.set)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
     generation_release(job->generation);

@@ -72,7 +72,7 @@ static void migrator_say(void *arg, const char *line)
     log_line(BB_INFO, "migration applied", "step", line, NULL);
 }
 
-/* Repeats the migration until the database is up to date. */
+/* Migrates, or only checks, until the database is up to date or the thread must stop. */
 static void *migrator_main(void *arg)
 {
     struct migrator *migrator = arg;

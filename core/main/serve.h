@@ -29,7 +29,7 @@ int engine_init(struct engine *engine, unsigned loop_count);
 void engine_free(struct engine *engine);
 
 /*
- * Returns the state of a dependency as bb_probe() does: 0, -1: down, 1: not configured. It uses the
+ * Returns the state of a dependency as bb_probe() does (0: up, -1: down, 1: not configured). Uses
  * results of the PostgreSQL listener and Redis probes, so it never waits or adds load. Any thread.
  */
 int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t *ms);

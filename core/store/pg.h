@@ -120,7 +120,7 @@ void pg_publish(const struct pg *pg);
 /* Sends the waiting requests of a struct pg that fit into the next batches. Once per iteration. */
 void pg_flush(void *of);
 
-/* Create a request without or with a statement. If memory runs out, the caller ends. Fiber only. */
+/* Create a request without or with a statement. Out of memory: `rq` is ended. Fiber only. */
 struct pg_request *pg_request_new(struct core_request *rq);
 struct pg_request *pg_request_one(struct core_request *rq, const struct bb_sql *sql,
                                   const struct bb_value *values, size_t count);

@@ -20,7 +20,7 @@ struct pg_login {
     unsigned
         connect_ms; /* limit for each server (rounded to seconds, at least 2), and for the check */
     unsigned statement_ms; /* statement_timeout that the session must have; 0: not checked */
-    bool replica;          /* a login to a replica, whose address is not kept for `known` */
+    bool replica;          /* to a replica: pg_connect() does not remember its address */
 };
 
 /*

@@ -55,7 +55,7 @@ static inline const char *docs_tag(const struct docs_maker *maker, const struct 
     return title ? title : module->name;
 }
 
-/* schema.c: parts of JSON. These functions take ownership of `value`. */
+/* schema.c: builds JSON objects and lists. These functions take ownership of `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);
 void docs_append(struct docs_maker *maker, json_t *list, json_t *value);
 /* Adds a text or list unless it is NULL or empty. */

@@ -1,4 +1,4 @@
-/* Parts of JSON, and fields as JSON Schema. */
+/* Builds JSON objects and lists, and describes fields as JSON Schema. */
 #include <string.h>
 
 #include "modules/docs/docs.h"

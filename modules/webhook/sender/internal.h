@@ -263,7 +263,7 @@ struct reading {
     int64_t next_ms[SENDER_STREAMS]; /* until further rows are due; 0: there are none */
     int64_t found[SENDER_STREAMS];   /* rows */
     bool cut[SENDER_STREAMS];        /* some rows were not taken */
-    int64_t bodies[SENDER_BODIES];   /* large ones in memory */
+    int64_t bodies[SENDER_BODIES];   /* ids of large bodies that are in memory: not read again */
     size_t body_count;
     size_t bytes;
     struct delivery_list list;
