@@ -258,15 +258,16 @@ json_t *options_take(struct bb_request *rq, int64_t webhook)
 
 void option_seal(struct bb_request *rq, const char *part, const char *text, json_t *columns)
 {
-    int64_t webhook = json_integer_value(json_object_get(columns, "id"));
     unsigned char *sealed;
     size_t length;
+    char purpose[64];
 
     if (!text) {
         bb_set(rq, columns, part, json_null());
         return;
     }
-    if (webhook_secret_seal(rq->host, webhook, part, text, &sealed, &length))
+    webhook_purpose(json_integer_value(json_object_get(columns, "id")), part, purpose);
+    if (bb_seal(rq->host, text, strlen(text), purpose, &sealed, &length))
         bb_end(rq, bb_fail(rq, 503, "The field %s could not be stored", part));
     bb_defer(rq, free, sealed);
     char *cell = bb_alloc(rq, 2 * length + 3), *hexadecimal = stpcpy(cell, "\\x");

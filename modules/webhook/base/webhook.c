@@ -14,22 +14,13 @@
  * response that shows the secret once.
  */
 
-/* Sets the purpose of a sealed part. The part "secret" keeps its old purpose without a name. */
-static void webhook_purpose(int64_t webhook, const char *part, char purpose[64])
+/* The part "secret" keeps its old purpose without a name. */
+void webhook_purpose(int64_t webhook, const char *part, char purpose[64])
 {
     bool named = strcmp(part, WEBHOOK_PART_SECRET) != 0;
 
     snprintf(purpose, 64, "webhook:%lld%s%s", (long long)webhook, named ? ":" : "",
              named ? part : "");
-}
-
-int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part, const char *secret,
-                        unsigned char **sealed, size_t *length)
-{
-    char purpose[64];
-
-    webhook_purpose(webhook, part, purpose);
-    return bb_seal(host, secret, strlen(secret), purpose, sealed, length);
 }
 
 char *webhook_secret_open(struct bb_request *rq, int64_t webhook, const char *part,

@@ -112,9 +112,8 @@ struct webhook {
 #define WEBHOOK_PART_AUTHENTICATION "authentication"
 #define WEBHOOK_PART_SIGNING_KEY "signing_key"
 
-/* Seals a part of a webhook. The caller must free() *sealed. Returns 0, or -1. */
-int webhook_secret_seal(struct bb_host *host, int64_t webhook, const char *part, const char *secret,
-                        unsigned char **sealed, size_t *length);
+/* Sets the purpose with which a part is sealed. */
+void webhook_purpose(int64_t webhook, const char *part, char purpose[64]);
 
 /*
  * Opens a sealed text from a cell (bytea as \x hexadecimal). The caller frees it. NULL: no key
