@@ -189,19 +189,21 @@ static const char *webhook_take_secret(struct bb_request *rq, json_t *columns)
 
 /* ---- POST: besides rotate-secret, only this route shows a secret in full ---- */
 
-struct creation {
-    int64_t id;
-    const char *columns, *secret;
+struct change {
+    const struct bb_sql
+        *sql;            /* its parameters: WEBHOOK_MINE_ARGS, then `columns`; unused by POST */
+    const char *columns; /* see options_take(); NULL: DELETE */
+    const char *secret;  /* POST, rotate-secret: the new one */
 };
 
-/* $1 id, $2 account, $3 to $6 the scope, $7 limit per account, $8 columns */
+/* $1 account, $2 to $5 the scope, $6 limit per account, $7 columns */
 static const struct bb_sql insert = {
     "INSERT INTO webhook_hook AS h (id, account, admitted, sees_all, organisations, email, secret,"
-    " signing_key, public_key, " OPTION_COLUMNS ") SELECT $1::bigint, $2::bigint, $3::boolean,"
-    " $4::boolean, $5::bigint[], $6, secret, signing_key, public_key, " OPTION_COLUMNS
-    " FROM jsonb_populate_record(NULL::webhook_hook, '{\"url\": \"\"}' || $8::jsonb) WHERE (SELECT "
-    "count(*)"
-    " FROM webhook_hook WHERE account = $2::bigint) < $7::bigint RETURNING " COLUMNS,
+    " signing_key, public_key, " OPTION_COLUMNS ") SELECT id, $1::bigint, $2::boolean,"
+    " $3::boolean, $4::bigint[], $5, secret, signing_key, public_key, " OPTION_COLUMNS
+    " FROM jsonb_populate_record(NULL::webhook_hook, '{\"url\": \"\"}' || $7::jsonb)"
+    " WHERE (SELECT count(*) FROM webhook_hook WHERE account = $1::bigint) < $6::bigint"
+    " RETURNING " COLUMNS,
     0,
 };
 
@@ -213,13 +215,13 @@ static const struct bb_sql lock = {
 static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct webhook *webhook = rq->state;
-    const struct creation *new = arg;
+    const struct change *new = arg;
     const struct bb_principal *who = rq->principal;
 
     bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(who->account)));
     const struct bb_rows *rows =
         bb_tx_query_or_end(rq, tx, &insert,
-                           BB_ARGS(bb_i(new->id), bb_i(who->account), WEBHOOK_SCOPE_ARGS(true, who),
+                           BB_ARGS(bb_i(who->account), WEBHOOK_SCOPE_ARGS(true, who),
                                    bb_i(webhook->settings->per_account), bb_t(new->columns)));
 
     if (bb_count(rq, rows) == 0)
@@ -234,18 +236,17 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int webhook_create(struct bb_request *rq)
 {
-    struct creation new;
-
     poll_check_members(rq, true);
     if (!bb_text(rq, "kind") && !bb_text(rq, "url"))
         return bb_invalid(rq, "url", "is required");
-    new.id = bb_next_id(rq, "webhook_hook_id");
-    if (new.id < 0)
-        return bb_failed(rq);
-    json_t *columns = options_take(rq, new.id);
+    int64_t id = bb_next_id(rq, "webhook_hook_id");
 
-    new.secret = webhook_take_secret(rq, columns);
-    new.columns = bb_json(rq, columns, NULL);
+    if (id < 0)
+        return bb_failed(rq);
+    json_t *columns = options_take(rq, id);
+    const char *secret = webhook_take_secret(rq, columns);
+    struct change new = {.columns = bb_json(rq, columns, NULL), .secret = secret};
+
     return bb_transaction(rq, webhook_insert, &new);
 }
 
@@ -382,12 +383,6 @@ static const char *webhook_payload(struct bb_request *rq)
 {
     return bb_format(rq, "hook:%lld", (long long)bb_segment_int(rq, "id"));
 }
-
-struct change {
-    const struct bb_sql *sql; /* the parameters of WEBHOOK_MINE come first, $4 is `columns` */
-    const char *columns;      /* see options_take(); NULL: DELETE */
-    const char *secret;       /* rotate-secret: the new one */
-};
 
 static int webhook_write(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
