@@ -53,24 +53,19 @@ static void listen_pause(const struct listen *listen, int64_t *pause_ms)
         http_client_turn(listen->client, -1, TURN_MS);
 }
 
-static void listen_free_headers(void *headers)
-{
-    curl_slist_free_all(headers);
-}
-
-/* Returns a list of headers that is freed with the request; `lines` ends with NULL. */
+/* Returns a list of headers in the memory of the request; `lines` ends with NULL. */
 static struct curl_slist *listen_headers(struct bb_request *rq, const char *const *lines)
 {
     struct curl_slist *headers = NULL;
+    size_t count = 0;
 
-    for (; *lines; lines++) {
-        struct curl_slist *longer = curl_slist_append(headers, *lines);
+    while (lines[count])
+        count++;
+    while (count--) {
+        struct curl_slist *node = bb_alloc(rq, sizeof(*node));
 
-        if (!longer)
-            bb_end(rq, bb_no_memory(rq));
-        if (!headers)
-            bb_defer(rq, listen_free_headers, longer);
-        headers = longer;
+        *node = (struct curl_slist){.data = (char *)(uintptr_t)lines[count], .next = headers};
+        headers = node;
     }
     return headers;
 }
