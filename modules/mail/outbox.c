@@ -227,8 +227,8 @@ static enum smtp_outcome smtp_send(struct smtp_call *call)
     if (!*call->detail)
         snprintf(call->detail, sizeof(call->detail), "%s", curl_easy_strerror(bad));
     /*
-     * Other commands (MAIL, AUTH) fail for all mails. libcurl names the command only in its error
-     * text; after the whole mail, only the response to the mail can be an error.
+     * A refusal of RCPT or of the mail itself concerns only this mail; of MAIL or AUTH, all mails.
+     * libcurl names the command only in its error text. After all data, the mail itself is refused.
      */
     bool mine = strncmp(call->detail, "RCPT failed", 11) == 0 ||
                 (call->length && call->sent == call->length);

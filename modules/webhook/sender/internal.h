@@ -65,7 +65,7 @@ struct body {
     char trace[56]; /* traceparent; "": none */
 };
 
-/* The request of a receiver to be disabled. The statement in health.c has the same values. */
+/* How a receiver asked to be disabled: by 410 or by a header. SQL in health.c has the values. */
 enum health_asked { HEALTH_NOT_ASKED, HEALTH_GONE, HEALTH_REQUESTED };
 
 struct delivery {
@@ -320,7 +320,7 @@ struct sender {
     atomic_bool running, ready;          /* ready: it has a lease */
     atomic_uint pauses;                  /* received changes of the pause switch */
     atomic_uint_fast64_t owned;          /* a bit for each shard */
-    atomic_bool heard_shards, heard_all; /* shards were freed; deliveries were missed */
+    atomic_bool heard_shards, heard_all; /* shards were freed; notifications may be lost */
     atomic_bool events_wait;             /* events that need expanding were reported */
     pthread_mutex_t lock;                /* guards from here … */
     bool paused;
@@ -342,7 +342,7 @@ struct sender {
     int64_t replay_at;      /* INT64_MAX: no replay is known to run */
     int64_t expand_at;      /* INT64_MAX: no event is known to need expanding */
     int64_t expand_told_ms; /* last log line about an event not expanded */
-    int64_t expanding_ms;   /* age of the oldest event to be expanded, a few seconds ago */
+    int64_t expanding_ms;   /* age that the oldest event to be expanded had when last read */
     struct db_task signaling, replaying, leave;
     struct tending tending;
     struct saving saving;
