@@ -228,7 +228,7 @@ static enum smtp_outcome smtp_send(struct smtp_call *call)
         snprintf(call->detail, sizeof(call->detail), "%s", curl_easy_strerror(bad));
     /*
      * A refusal of RCPT or of the mail itself concerns only this mail; of MAIL or AUTH, all mails.
-     * libcurl names the command only in its error text. After all data, the mail itself is refused.
+     * libcurl names the command only in its error text; a refusal after all data is of the mail.
      */
     bool mine = strncmp(call->detail, "RCPT failed", 11) == 0 ||
                 (call->length && call->sent == call->length);
