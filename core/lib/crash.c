@@ -227,7 +227,7 @@ static const void *mapped_part_of(const struct image *image, uint64_t offset, ui
     return image->bytes + offset;
 }
 
-/* Names the frame by the symbol of the function that has the offset `at` in the file. */
+/* Names the frame by the symbol of the function that contains `at`, an address in the file. */
 static void mapped_find_symbol(const struct image *image, uintptr_t at, struct frame *frame)
 {
     const ElfW(Ehdr) *head = mapped_part_of(image, 0, 1, sizeof *head);

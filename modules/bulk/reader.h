@@ -21,7 +21,7 @@ enum {
 };
 
 struct reader_row {
-    int64_t number;    /* of its line; 0: the first line that was read */
+    int64_t number;    /* counts from `number` of bulk_reader_begin(), blank rows too */
     size_t begin, end; /* position of its bytes, including the end of the line */
     size_t count;
     const char *const *cells; /* end in NUL; valid only during the callback */

@@ -255,7 +255,7 @@ static bool cycle_is_too_large(struct bb_request *rq, const struct cycle *cycle)
     return cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014");
 }
 
-/* Sends an error response only for a failure. cycle_issue() handles the other cases. */
+/* Returns 503, without bb_failed(), if cycle_issue() can skip the cycle or try it again. */
 static int cycle_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct cycle *cycle = arg;

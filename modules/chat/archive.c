@@ -215,7 +215,7 @@ int chat_command_archive(struct bb_request *rq)
 
 /* ---- back ---- */
 
-/* $1 conversation (null: all), $2 and $3 places of messages, $4 and $5 the previous part. */
+/* $1 conversation (null: all), $2 and $3 first and last seq, $4 and $5 the previous part. */
 static const struct bb_sql archived = {
     "SELECT conversation_id, first, name, bytes FROM chat_archive WHERE restored_at IS NULL"
     " AND ($1::bigint IS NULL OR conversation_id = $1::bigint) AND last >= $2::bigint"
@@ -242,8 +242,8 @@ static const struct bb_sql restore = {
 
 struct range {
     const char *conversation; /* NULL: all */
-    int64_t first, last;      /* places of messages */
-    int64_t at[2];            /* the last part: conversation and first place */
+    int64_t first, last;      /* seq of messages */
+    int64_t at[2];            /* the last part: conversation and first seq */
     bool failed;              /* to restore the last part */
 };
 

@@ -1,4 +1,4 @@
-/* The organizations in whose data a caller acts, and whether an organization exists. */
+/* The organizations whose data a request is about, and checks that an organization exists. */
 #ifndef COMMON_SCOPE_H
 #define COMMON_SCOPE_H
 

@@ -169,7 +169,7 @@ static void nats_run(struct bb_request *rq)
         bb_again(rq);
     if (more || nats->failed || !nats->logged_ms)
         return;
-    bb_log(rq, BB_INFO, "events are published again"); /* no events are waiting */
+    bb_log(rq, BB_INFO, "events can be published again"); /* none is waiting any more */
     nats->logged_ms = 0;
     atomic_store(&nats->late_ms, 0);
 }

@@ -422,7 +422,7 @@ void delivery_free(struct sender *sender, struct delivery *delivery); /* sender 
 void delivery_free_list(struct delivery_list *list);
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery);
-void delivery_end(struct sender *sender, struct delivery *delivery); /* if resting or waiting */
+void delivery_end(struct sender *sender, struct delivery *delivery); /* no attempt or task has it */
 void delivery_unsettled(struct sender *sender, struct delivery *delivery);
 bool delivery_is_old(const struct sender *sender, const struct delivery *delivery);
 void delivery_put_back(struct sender *sender, struct queue_flow *flow); /* to the log */

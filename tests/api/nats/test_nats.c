@@ -173,7 +173,7 @@ TEST(no_event_is_lost_if_the_server_is_down_killed_or_full)
     server_run(); /* without a stream, nobody stores the event */
     stream_limit(-1, true);
     stream_has(server.name, 3);
-    host_logs(host, 0, "events are published again");
+    host_logs(host, 0, "events can be published again");
     post(20);
     server_end(SIGKILL);
     post(20);
