@@ -41,8 +41,9 @@ void json_note_oom(void);
 json_t *json_read(const char *bytes, size_t length, size_t most, struct json_problem *problem);
 
 /*
- * Parses a text that the service itself wrote, without limits on content or size. Returns the
- * value, which the caller owns; NULL if the text is not JSON or memory ran out (sets *memory).
+ * Parses a text that the service itself wrote, without limits on content or size. A whole number
+ * that does not fit in 64 bits becomes a double. Returns the value, which the caller owns; NULL if
+ * the text is not JSON or memory ran out (sets *memory).
  */
 json_t *json_read_stored(const char *text, bool *memory);
 

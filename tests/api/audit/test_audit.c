@@ -285,6 +285,17 @@ TEST(undeclared_members_and_files_are_named)
                 text("{'fields':{'_omitted':['%s']}}", files_fields[0]));
 }
 
+/* The database writes all digits of such a number, which do not fit into a JSON integer. */
+TEST(numbers_above_64_bits_are_recorded)
+{
+    const struct person *person = target("huge");
+
+    ask(person, 404, NULL, "PATCH /api/device/huge-1 {'externalId':1e21}");
+    ck_assert_double_eq(json_real_value(json_object_get(
+                            json_object_get(record_of("target=huge-1"), "fields"), "externalId")),
+                        1e21);
+}
+
 /* ---- what is never recorded ---- */
 
 TEST(neither_mistyped_passwords_nor_queries_of_urls_are_recorded)

@@ -55,6 +55,16 @@ TEST(a_filter_is_limited_in_bytes_conditions_and_searched_texts)
         text_repeated("1,", 90));
 }
 
+TEST(numbers_in_a_filter_may_exceed_64_bits)
+{
+    const struct answer *made =
+        ask(admin, 201, NULL, "POST " WEBHOOKS " " FILTERED "{'a':{'$gt':1e20},'b':-1e19}}");
+
+    ck_assert_msg(
+        strstr(made->body, "{\"$gt\":100000000000000000000},\"b\":-10000000000000000000}"), "%s",
+        made->body);
+}
+
 TEST(only_events_that_match_are_delivered_until_the_filter_is_cleared)
 {
     struct catcher *catcher = catcher_start(NULL);

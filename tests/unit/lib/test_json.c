@@ -184,6 +184,47 @@ TEST(the_json_test_suite_passes)
     ck_assert_int_gt(count, 300);
 }
 
+TEST(stored_numbers_above_64_bits_are_read_and_written_as_in_javascript)
+{
+    static const char *const rows[][2] = {
+        {"[100000000000000000000]", "[100000000000000000000]"},
+        {"[-10000000000000000000, 0.5]", "[-10000000000000000000,0.5]"},
+        {"{\"a\": 9223372036854775807, \"b\": 1e300}", "{\"a\":9223372036854775807,\"b\":1e+300}"},
+        {"[9223372036854775808,1e+21]", "[9223372036854776000,1e+21]"},
+        {"[1000000000000000000000]", "[1e+21]"},
+        {"[10000000000000000000.25,20000000000000000000]",
+         "[10000000000000000000,20000000000000000000]"},
+        {"[20000000000000000000,\"\\\"20000000000000000000\\\\\"]",
+         "[20000000000000000000,\"\\\"20000000000000000000\\\\\"]"},
+        {"20000000000000000000", "20000000000000000000"}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        bool memory = true;
+        json_t *value = json_read_stored(rows[i][0], &memory);
+
+        ck_assert_msg(value && !memory, "%s", rows[i][0]);
+        char *text = json_write(value, NULL);
+
+        ck_assert_str_eq(text, rows[i][1]);
+        free(text);
+        json_decref(value);
+    }
+}
+
+TEST(stored_texts_that_are_not_json_are_refused)
+{
+    static const char *const texts[] = {
+        "",    "[20000000000000000000",   "[1e400]",
+        "[-]", "[\"20000000000000000000", "{} 20000000000000000000"};
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        bool memory = true;
+
+        ck_assert_ptr_null(json_read_stored(texts[i], &memory));
+        ck_assert(!memory);
+    }
+}
+
 static long allowed;
 
 static void *scarce(size_t size)
