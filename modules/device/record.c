@@ -1,5 +1,4 @@
 /* A device in the database and in the API: look-ups, rows, JSON and events. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,55 +85,37 @@ json_t *device_stored_json(struct bb_request *rq, const char *const *text, const
 
 /* ---- attributes ---- */
 
-/* The digits of 2^63 (9223372036854775808), the lowest number that exceeds a 64-bit integer. */
-enum { HUGE_DIGITS = 19 };
+enum { LONG_DIGITS = 19 }; /* the digits of 2^63, the lowest number above 64 bits */
 
 /*
- * jsonb prints a number such as 1e30 with all its digits, which some programs refuse to read.
- * Returns the text itself, or a copy in which whole numbers above 64 bits have an exponent.
+ * Returns JSON of the database as JavaScript writes it. PostgreSQL prints blanks at colons and
+ * commas, and prints numbers such as 1e30 and 1e-7 without an exponent.
  */
-static const char *record_attributes(struct bb_request *rq, const char *text)
+static const char *record_compact(struct bb_request *rq, const char *text)
 {
+    char *copy = bb_alloc(rq, strlen(text) + 1), *out = copy;
+    bool in_string = false;
     size_t digits = 0;
 
-    for (const char *at = text; *at && digits < HUGE_DIGITS; at++)
+    for (const char *at = text; *at; at++) {
+        in_string ^= *at == '"';
         digits = *at >= '0' && *at <= '9' ? digits + 1 : 0;
-    if (digits < HUGE_DIGITS)
-        return text;
-    char *copy = bb_alloc(rq, 2 * strlen(text) + 1), *out = copy;
-
-    while (*text) {
-        size_t length = strspn(text, "-0123456789.");
-
-        errno = 0;
-        strtoll(text, NULL, 10);
-        bool huge = length && errno == ERANGE && !memchr(text, '.', length);
-
-        if (*text == '"') { /* a whole string, with its quotes */
-            for (length = 1; text[length] && text[length] != '"'; length++)
-                length += text[length] == '\\' && text[length + 1];
-            length += text[length] != '\0';
-        } else if (!length) {
-            length = 1;
-        }
-        memcpy(out, text, length);
-        out += length;
-        text += length;
-        if (huge)
-            out = stpcpy(out, "e0");
+        if (!in_string && (digits == LONG_DIGITS || !strncmp(at, "0.000000", 8)))
+            return bb_json(rq, bb_hold(rq, bb_json_read(rq, text)), NULL);
+        if (in_string || *at != ' ')
+            *out++ = *at;
+        if (in_string && *at == '\\')
+            *out++ = *++at;
     }
+    *out = '\0';
     return copy;
 }
 
 /* Ends the request if the attributes are too long, not counting blanks that the database adds. */
 void device_attributes_check(struct bb_request *rq, const char *attributes)
 {
-    size_t length = strlen(attributes);
-
-    if (length <= DEVICE_ATTRIBUTES_MAX)
-        return;
-    bb_json(rq, bb_hold(rq, bb_json_read(rq, record_attributes(rq, attributes))), &length);
-    if (length > DEVICE_ATTRIBUTES_MAX)
+    if (strlen(attributes) > DEVICE_ATTRIBUTES_MAX &&
+        strlen(record_compact(rq, attributes)) > DEVICE_ATTRIBUTES_MAX)
         bb_end(rq, bb_invalid(rq, "attributes", DEVICE_ATTRIBUTES_LONG));
 }
 
@@ -148,8 +129,8 @@ const char *device_text(struct bb_request *rq, const struct device_record *recor
     return bb_format(rq,
                      "%.*s,\"attributes\":%s,\"documents\":%s,\"createdAt\":\"%s\","
                      "\"updatedAt\":\"%s\"}",
-                     (int)length - 1, facts, record_attributes(rq, record->attributes),
-                     record->documents, record->created_at, record->updated_at);
+                     (int)length - 1, facts, record_compact(rq, record->attributes),
+                     record_compact(rq, record->documents), record->created_at, record->updated_at);
 }
 
 json_t *device_json(struct bb_request *rq, const struct device_record *record)
