@@ -111,13 +111,17 @@ int bulk_list(struct bb_request *rq)
         " ORDER BY j.created_at DESC, j.id DESC LIMIT $7::bigint";
     static const struct bb_sql find = {text, BB_SQL_REPLICA}, find_many = {text, BB_SQL_LIST};
     const struct bb_principal *who = rq->principal;
-    int64_t limit = bb_arg_int(rq, "limit", PAGE);
+    int64_t limit = bb_arg_int(rq, "limit", PAGE), organization;
+    int refused = bb_organization(rq, bb_arg_int(rq, "organizationId", 0), &organization);
+
+    if (refused)
+        return refused;
     const struct bb_rows *rows = bb_query_or_end(
         rq, limit > PAGE ? &find_many : &find,
         BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
                 bb_ints(who->organizations, who->organization_count), bb_t(bb_arg(rq, "status")),
                 bb_t(bb_arg(rq, "type")), bb_t(bb_arg(rq, "after")), bb_i(limit + 1),
-                bb_t(bb_arg(rq, "organizationId"))));
+                organization ? bb_i(organization) : bb_null()));
 
     return bb_reply_fields(rq, rows, (size_t)limit, 0, bulk_job_fields, BULK_JOB_MEMBERS);
 }

@@ -307,6 +307,19 @@ TEST(jobs_are_listed_and_the_template_can_be_uploaded)
     expect_json(ck_status(bulk_text(m, "type=Nothing", "name\nx\n"), 400)->json, types);
 }
 
+TEST(jobs_are_listed_for_an_organization_of_the_caller)
+{
+    struct person *agent = person_with_role(host, admin, "bulk.agent", "ApiUser");
+    const char *id = bulk_id(bulk_things(m, "name,amount\nlisted,1\n"));
+
+    ask(m, 200, text("[{'bulkUploadId':'%s'}]", id), "GET " BULK "?limit=1&organizationId=999999");
+    ask(admin, 200, text("[{'bulkUploadId':'%s'}]", id), "GET " BULK "?limit=1&organizationId=%jd",
+        (intmax_t)m->organization);
+    ask(admin, 200, "[]", "GET " BULK "?organizationId=999999");
+    ask(agent, 201, NULL, "POST /api/organization {'name':'Bulk agents'}");
+    ask(agent, 403, NULL, "GET " BULK "?organizationId=%jd", (intmax_t)m->organization);
+}
+
 TEST(a_role_that_may_not_upload_the_row_type_is_forbidden)
 {
     struct person *buyer = person_with_role(host, admin, "bulk.buyer", "Buyer");
