@@ -172,17 +172,15 @@ TEST(huge_numbers_in_attributes_are_read_back_with_their_digits)
                                 .method = "POST", .path = DEVICE, .token = m->token, .body = body}),
                   201);
     struct answer *read = ck_status(device_get(m, "Huge"), 200);
+    struct answer *list = ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
 
     EACH_TEXT (part, "\"a\":1e+30,", "[1.5e+300,5,-10000000000000000000,9223372036854775807]",
                "\"-\":-9223372036854775808", "[9007199254740993,0.25]",
                "\"text\":\"\\\"10000000000000000000000\\\\\"") {
         ck_assert_msg(strstr(made->body, part), "%s", made->body);
         ck_assert_msg(strstr(read->body, part), "%s", read->body);
+        ck_assert_msg(strstr(list->body, part), "%s", list->body);
     }
-    struct answer *list = ck_status(http(host, "GET", DEVICE, m->token, NULL), 200);
-
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        ck_assert_msg(strstr(list->body, parts[i]), "%s", list->body);
     struct answer *changed = ck_status(device_patch(m, "Huge", json_pack("{sf}", "d", 2e40)), 200);
 
     ck_assert_ptr_nonnull(strstr(changed->body, "2e+40"));
