@@ -264,7 +264,10 @@ static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *docum
     ((struct device_documents *)documents)->begun = 0;
 }
 
-/* Also deletes the uploads' rows. Fails if one is gone, because its content may be gone, too. */
+/*
+ * Also deletes the uploads' rows, and locks a document of each object that another document has
+ * already. Fails if one of these rows is gone, because the content may be gone, too.
+ */
 static int documents_add(struct bb_request *rq, struct bb_tx *tx, const char *device,
                          const char *holder, int64_t organization,
                          struct device_documents *documents)
@@ -276,12 +279,17 @@ static int documents_add(struct bb_request *rq, struct bb_tx *tx, const char *de
         "INSERT INTO device_document (id, device, organisation, field, name, type, size, sha256,"
         " object, created_at, place, holder) SELECT id, $1::bigint, $4::bigint, field, name, type,"
         " size, decode(sha256, 'hex'), object, \"createdAt\", place, $5 FROM r), ended AS ("
-        "DELETE FROM device_upload WHERE object IN (SELECT object FROM r) RETURNING 1)"
+        "DELETE FROM device_upload WHERE object IN (SELECT object FROM r) RETURNING object)"
         " SELECT busbar_require(NOT EXISTS (SELECT FROM (SELECT field FROM r UNION ALL"
         " SELECT field FROM device_document WHERE device = $1::bigint) f GROUP BY field"
         " HAVING count(*) > 10), 409, 'A field has 10 documents at most'),"
         " busbar_require((SELECT count(*) FROM ended) = $3::bigint, 503,"
-        " 'The documents took too long')",
+        " 'The documents took too long'),"
+        " busbar_require(NOT EXISTS (SELECT FROM r WHERE object NOT IN (SELECT object FROM ended)"
+        " AND NOT EXISTS (SELECT FROM device_document d"
+        " WHERE coalesce(d.object, encode(d.sha256, 'hex')) = r.object"
+        " FOR KEY SHARE SKIP LOCKED)), 503, 'Another document with this content was deleted "
+        "meanwhile: try again')",
         BB_SQL_WRITE};
 
     if (!documents->rows)

@@ -10,7 +10,8 @@
  * These rules ensure that a document always has its content, and that a content without a document
  * is deleted soon:
  * - device_upload has a row for each new name, committed before the object is stored.
- * - The transaction that adds the documents deletes that row, and is refused if the row is gone.
+ * - The transaction that adds the documents deletes that row, and is refused if the row is gone. To
+ *   use the object of another document again, it locks the row of that document until the commit.
  * - Before an object is deleted, its name must be in no document and no upload. A request that was
  *   refused deletes its own upload row, and deletes the object only if that row was still there.
  *   The sweep first ends uploads that take too long, then lists the store and checks the names

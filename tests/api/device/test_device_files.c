@@ -385,6 +385,83 @@ TEST(the_sweep_removes_only_files_without_a_document)
     ck_assert_str_eq(ck_status(file, 200)->body, "kept");
 }
 
+static struct upload_body shared(const char *content)
+{
+    struct upload_body body = {NULL, 0};
+
+    upload_file(&body, "SF_02C", "x", content, strlen(content));
+    return body;
+}
+
+static void *share_later(void *content)
+{
+    struct upload_body body = shared(content);
+
+    return upload_send(host, "PATCH", DEVICE "/Sharer", m, &body);
+}
+
+/*
+ * Registers two devices, the first one with the content, and sends the content for the second one.
+ * Returns the registration of the first one once the transaction that adds the second document
+ * waits for `lock`, which `db` holds.
+ */
+static struct answer *share(const char *lock, const char *content, pthread_t *thread)
+{
+    struct upload_body body = shared(content);
+
+    upload_field(&body, "deviceToRegister", text("{\"externalId\":\"First %s\"}", content));
+    struct answer *made = ck_status(upload_send(host, "POST", DEVICE, m, &body), 201);
+
+    sql_run(db, "BEGIN");
+    sql_run(db, lock);
+    ck_assert_int_eq(pthread_create(thread, NULL, share_later, (char *)content), 0);
+    database_soon(the_postgres, database, SQL_LOCK_WAITS);
+    return made;
+}
+
+/* A sweep may have deleted the content, because it looks for documents and new uploads only. */
+TEST(a_document_whose_content_is_deleted_before_the_commit_is_refused)
+{
+    struct upload_body body = files_named("Sharer"), again = shared("shared content");
+    struct answer *answer;
+    pthread_t thread;
+
+    ck_status(files_post(host, m, &body), 201);
+    const struct answer *made =
+        share("LOCK TABLE device_document IN SHARE MODE", "shared content", &thread);
+
+    sql_run(db, text("DELETE FROM device_document WHERE id = '%s'", files_document(made, 0, "id")));
+    sql_run(db, "COMMIT");
+    pthread_join(thread, (void **)&answer);
+    ck_error(answer, 503, "Another document with this content was deleted meanwhile");
+    ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+    answer = ck_status(upload_send(host, "PATCH", DEVICE "/Sharer", m, &again), 200);
+    ck_assert_str_eq(document_get("Sharer", answer, 0)->body, "shared content");
+}
+
+/* The other document cannot be deleted until the commit, so a sweep always finds one of them. */
+TEST(a_document_is_kept_until_the_commit_of_another_one_with_its_content)
+{
+    struct answer *answer;
+    pthread_t thread;
+    const struct answer *made =
+        share("LOCK TABLE device_usage IN EXCLUSIVE MODE", "kept content", &thread);
+    const char *select = text("SELECT count(*) FROM (SELECT FROM device_document WHERE id = '%s'"
+                              " FOR UPDATE SKIP LOCKED) d",
+                              files_document(made, 0, "id"));
+
+    sql_is(db, 0, "%s", select);
+    sql_run(db, "ROLLBACK");
+    pthread_join(thread, (void **)&answer);
+    answer = ck_status(answer, 200);
+    sql_is(db, 1, "%s", select);
+    ask(m, 200, NULL, "DELETE " DEVICE "/First%%20kept%%20content/documents/%s",
+        files_document(made, 0, "id"));
+    store_age(store);
+    ck_assert_int_eq(host_command(host, NULL, sweep), 0);
+    ck_assert_str_eq(document_get("Sharer", answer, files_count(answer) - 1)->body, "kept content");
+}
+
 enum { QUOTA = 20000, PIECE = 8000, AT_ONCE = 8 };
 
 static struct upload_body piece_named(const char *external_id)
