@@ -391,6 +391,27 @@ static void validate_metric_names(const struct core_module *modules, size_t inde
     }
 }
 
+/* Checks the `files_in` of a route if it names a setting of another module in the list. */
+static void validate_files_in(const struct core_module *modules, size_t count, size_t index,
+                              struct setting_problems *problems)
+{
+    MODULE_EACH (bb_route, route, modules[index].descriptor->routes) {
+        const char *dot = route->files_in ? strchr(route->files_in, '.') : NULL;
+
+        for (size_t i = 0; dot && i < count; i++) {
+            const char *name = modules[i].descriptor->name;
+            const struct bb_field *setting = field_find(&modules[i].descriptor->settings, dot + 1);
+            bool named = strlen(name) == (size_t)(dot - route->files_in) &&
+                         !strncmp(name, route->files_in, strlen(name));
+
+            if (named && (!setting || setting->type != BB_TEXT))
+                setting_problem(
+                    problems, "module %s: route %s %s: module %s has no text setting \"%s\"",
+                    modules[index].descriptor->name, route->method, route->path, name, dot + 1);
+        }
+    }
+}
+
 void module_validate_set(const struct core_module *modules, size_t count,
                          struct setting_problems *problems)
 {
@@ -416,6 +437,7 @@ void module_validate_set(const struct core_module *modules, size_t count,
             }
         }
         validate_metric_names(modules, i, problems);
+        validate_files_in(modules, count, i, problems);
         MODULE_EACH (bb_hook, hook, modules[i].descriptor->hooks) {
             size_t found = !hook->event || !strcmp(hook->event, "*");
 

@@ -174,6 +174,30 @@ TEST(duplicate_metrics_are_reported)
     expect_problems(expected, COUNT(expected));
 }
 
+TEST(files_in_must_name_a_text_setting_of_a_module_in_the_list)
+{
+    static const struct bb_field settings[] = {{.name = "documents", .type = BB_TEXT},
+                                               {.name = "quota", .type = BB_INT}};
+    static const struct bb_route routes[] = {
+        {.method = "POST", .path = "/a", .files_in = "store.documents"},
+        {.method = "POST", .path = "/b", .files_in = "store.document"},
+        {.method = "POST", .path = "/c", .files_in = "store.quota"},
+        {.method = "POST", .path = "/d", .files_in = "stores.document"},
+        {.method = "POST", .path = "/e"},
+    };
+    struct bb_module files = {BB_MODULE_HEAD("files", "1"), .routes = BB_TABLE(routes)};
+    struct bb_module store = {BB_MODULE_HEAD("store", "1"), .settings = BB_TABLE(settings)};
+    struct core_module modules[] = {{.descriptor = &files, .path = "x.so"},
+                                    {.descriptor = &store, .path = "y.so"}};
+    static const char *const expected[] = {
+        "module files: route POST /b: module store has no text setting \"document\"",
+        "module files: route POST /c: module store has no text setting \"quota\"",
+    };
+
+    module_validate_set(modules, 2, &problems);
+    expect_problems(expected, COUNT(expected));
+}
+
 TEST(commands_of_the_host_are_reported)
 {
     static const struct bb_command commands[] = {{.name = "check all", .run = run},
