@@ -131,13 +131,16 @@ static const struct bb_rows *chain_query(struct bb_request *rq, const struct bb_
 /* Does not check UTF-8: the database ensures it, and the check would be the slowest part. */
 static json_t *chain_message(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
-    const char *attachments = bb_cell(rq, rows, row, ATTACHMENTS);
+    const char *text = bb_cell(rq, rows, row, ATTACHMENTS);
+    json_t *attachments = text ? bb_json_read(rq, text) : NULL;
 
+    if (text && !attachments)
+        return NULL;
     return json_pack("{s:s, s:s, s:o, s:s?, s:s, s:o*}", "uuid", bb_cell(rq, rows, row, UUID),
                      "username", bb_cell(rq, rows, row, USERNAME), "chatEntry",
                      json_string_nocheck(bb_cell(rq, rows, row, ENTRY)), "nextEntryUuid",
                      bb_cell(rq, rows, row, NEXT), "createdAt", bb_cell(rq, rows, row, CREATED),
-                     "attachments", attachments ? bb_json_read(rq, attachments) : NULL);
+                     "attachments", attachments);
 }
 
 /* ---- a long chain ---- */

@@ -166,7 +166,7 @@ static int page_add_row(struct reading *reading, size_t row)
         /* the database ensures UTF-8 */
         .entry_json = bb_json_hold(rq, json_string_nocheck(bb_cell(rq, rows, row, ENTRY))),
         .created_at = bb_cell(rq, rows, row, CREATED),
-        .attachments = attachments ? bb_json_hold(rq, bb_json_read(rq, attachments)) : NULL,
+        .attachments = attachments ? bb_hold(rq, bb_json_read(rq, attachments)) : NULL,
     };
 
     if (seq == 1 && !begun)

@@ -167,7 +167,7 @@ static const char *post_holder(struct bb_request *rq, int64_t conversation)
 /* Makes the attachments of the message from the files in the store. */
 static json_t *post_shown(struct bb_request *rq, const char *shown)
 {
-    json_t *files = bb_json_hold(rq, bb_json_read(rq, shown)), *file;
+    json_t *files = bb_hold(rq, bb_json_read(rq, shown)), *file;
     json_t *attachments = bb_hold(rq, json_array());
     size_t i;
 
@@ -223,7 +223,7 @@ int chat_attach(struct bb_request *rq)
         return bb_invalid(rq, "files", "is required");
     if (!arguments->message.entry) {
         arguments->message.entry = "";
-        arguments->message.entry_json = bb_json_hold(rq, json_string(""));
+        arguments->message.entry_json = bb_hold(rq, json_string(""));
     }
     *files = (struct bb_files){.size = sizeof(*files),
                                .organization = arguments->facts->organization,

@@ -8,6 +8,7 @@
 enum {
     FILE_BYTES = 400000,
     CALLS_MAX = 60,
+    ALLOCATIONS_MAX = 3000,
     SLOW_MS = 1200,
     HELD_BYTES = 400000,
     SMALL_FILES = 20,
@@ -129,6 +130,64 @@ TEST(a_failed_fsync_leaves_messages_in_the_database)
     PQfinish(db);
     ck_assert(host_run(host));
     ck_assert_uint_eq(talk_length(host, person, &talk), 2);
+}
+
+/* Makes the nth allocation fail while a message with a file is posted. Returns whether it did. */
+static bool attach_tortured(struct host *host, const struct rack *rack, const struct person *person,
+                            const struct talk *talk, int n)
+{
+    struct upload_body body = {NULL, 0};
+    const char *content = text("plate %d", n);
+
+    upload_field(&body, "message", "{\"username\":\"plate@shop.example\"}");
+    upload_file(&body, "files", "plate.jpg", content, strlen(content));
+    rack_arm(rack, n);
+    struct answer *answer = upload_send(
+        host, "POST", text("/api/chat/conversations/%jd/attachments", (intmax_t)talk->id), person,
+        &body);
+    bool failed = rack_arm(rack, 0);
+
+    ck_assert_msg(answer->status == 201 || (failed && (answer->status >= 500 || !answer->status)),
+                  "allocation %d: %ld: %s", n, answer->status, answer->body);
+    expect_running(host);
+    return failed;
+}
+
+/* If a request ends after its files were stored, the sweep removes them. libmagic, which crashes
+ * without memory, always gets it. */
+TEST(attachments_without_memory_are_stored_as_a_whole_or_not_at_all)
+{
+    const char *store = harness_path("fault_attach.store");
+    struct rack rack = rack_make("fault_attach");
+    struct host_spec spec = rack_spec("fault_attach", &rack);
+
+    spec.modules = "[auth, chat, device, health]";
+    spec.more = text("device:\n  documents: \"%s\"\n", store);
+    struct host *host = host_start(&spec);
+    struct person *person = person_make(host, admin_of(host), "plate", NULL);
+    struct talk talk = talk_start(host, person, "plate@shop.example", ADMIN_EMAIL, NULL);
+    PGconn *db = database_connect(the_postgres, "fault_attach");
+    static const char *const libraries[] = {"busbar", "/libpq.so"};
+
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        int n = 1;
+
+        strcpy(rack.numbers->only, libraries[i]);
+        while (attach_tortured(host, &rack, person, &talk, n))
+            ck_assert_int_le(++n, ALLOCATIONS_MAX);
+        ck_assert_msg(n > 5, "%s: %d allocations", libraries[i], n);
+    }
+    sql_is(db, 0,
+           "SELECT count(*) FROM (SELECT a->>'id' AS id FROM chat_entry,"
+           " json_array_elements(attachments::json) a) a FULL JOIN device_document d"
+           " ON d.id::text = a.id WHERE d.id IS NULL OR a.id IS NULL");
+    sql_run(db, "UPDATE device_upload SET begun_at = now() - interval '1 day'");
+    store_age(store);
+    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"device", "sweep", NULL}), 0);
+    sql_is(db, store_files(store), "SELECT count(DISTINCT object) FROM device_document");
+    sql_is(db, 0, "SELECT count(*) FROM device_upload");
+    PQfinish(db);
+    host_stop(host);
 }
 
 struct slow_post {
