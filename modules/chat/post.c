@@ -130,14 +130,17 @@ struct attachments {
     struct bb_files files;
 };
 
-/* Returns the document store; NULL if there is none that can store the files of requests. */
+/* Returns the first document store that can store the files of requests; NULL: there is none. */
 static const struct bb_documents *post_find_store(struct bb_host *host, struct bb_given *given)
 {
     *given = (struct bb_given){.size = sizeof(*given)};
-    const struct bb_documents *store =
-        bb_service_at(host, BB_DOCUMENTS, 0, given) ? given->interface : NULL;
+    for (size_t i = 0; bb_service_at(host, BB_DOCUMENTS, i, given); i++) {
+        const struct bb_documents *store = given->interface;
 
-    return store && store->size >= sizeof(*store) ? store : NULL;
+        if (store->size >= sizeof(*store))
+            return store;
+    }
+    return NULL;
 }
 
 void chat_files_failed(struct bb_host *host)

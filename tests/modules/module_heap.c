@@ -1,7 +1,8 @@
 /*
  * heap: a module that adds a row type to bulk uploads, as a third-party module would. A thing has a
  * name, unique in its organization, and an amount above 0. An amount of 666 passes the check and
- * makes the statement that stores it fail. Each stored thing raises an event.
+ * makes the statement that stores it fail. Each stored thing raises an event. The module also
+ * provides a document store that cannot store files of requests.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +125,10 @@ static const struct bb_bulk_rows things = {
     .store = store,
 };
 
-static const struct bb_service_descriptor services[] = {{BB_BULK_ROWS "Things", 1, &things}};
+/* As modules compiled with an earlier header have it, without files of requests. */
+static const struct bb_documents old_store = {.size = offsetof(struct bb_documents, take)};
+static const struct bb_service_descriptor services[] = {{BB_BULK_ROWS "Things", 1, &things},
+                                                        {BB_DOCUMENTS "things", 1, &old_store}};
 static const struct bb_field grown[] = {
     {.name = "things", .type = BB_INT, .flags = BB_REQUIRED},
 };

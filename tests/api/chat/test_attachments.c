@@ -420,11 +420,16 @@ TEST(another_host_has_the_files)
     struct host_spec spec = spec_of("attachments-second");
 
     spec.database = "attachments";
+    spec.modules = text("[\"%s\", auth, chat, device]", harness_test_module("module_heap"));
     struct host *second = host_start(&spec);
     const char *id = id_of(ck_status(attach(user, user->email, "x", "second"), 201)->json);
     struct answer *got = ask_on(second, platform, 200, NULL, "GET %s/%s", path_of(&talk), id);
 
+    struct upload_body body = body_of(user->email, "to the second host");
+
     ck_assert_str_eq(got->body, "content of second");
+    upload_file(&body, "files", "x", "x", 1);
+    ck_status(upload_send(second, "POST", path_of(&talk), user, &body), 201);
 }
 
 static int swept(void)
