@@ -187,8 +187,9 @@ int chat_list(struct bb_request *rq)
 
 // clang-format off
 #define SEEN_PAGE(rows)                                                                            \
-    "SELECT " LISTED ", c.organisation, json_build_object('username', e.username, 'chatEntry',"    \
-    " left(e.chat_entry, 200), 'createdAt', " BB_SQL_TIME("e.created_at") "), n1.name, n2.name, "  \
+    "SELECT " LISTED ", c.organisation, json_strip_nulls(json_build_object('username', e.username,"\
+    " 'chatEntry', left(e.chat_entry, 200), 'createdAt', " BB_SQL_TIME("e.created_at") ","         \
+    " 'attachments', e.attachments::json)), n1.name, n2.name, "                                    \
     CHAT_CLOSED ", c.last || '-' || c.id FROM (SELECT c.*, " LAST_AT " AS last FROM " rows         \
     LATEST_FIRST ") c JOIN chat_entry e ON e.conversation_id = c.id AND e.seq = c.entries"         \
     JOIN_NAME("1") JOIN_NAME("2") " ORDER BY c.last DESC, c.id DESC"

@@ -132,7 +132,7 @@ static const struct bb_field attach_body[] = {
     {.name = "username", .type = BB_EMAIL, .flags = BB_REQUIRED,
      .help = "Author of the message: one of the two participants.",
      .example = "operator@example.com"},
-    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_VERBATIM,
+    {.name = "chatEntry", .type = BB_TEXT, .flags = BB_NOT_BLANK | BB_VERBATIM,
      .help = "The text of the message. Default: no text.", .example = "The type plate."},
 };
 static const struct bb_part attach_parts[] = {
@@ -189,11 +189,23 @@ static const struct bb_field listed_conversation[] = {CONVERSATION, UNREAD(0)};
     EMAIL("username", "operator@example.com"),                                                     \
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED,                                   \
      .example = "The inverter is online again."}
+static const struct bb_field attachment[] = {
+    {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED},
+    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The file name as it was sent.",
+     .example = "plate.jpg"},
+    {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Size in bytes.", .example = "48213"},
+    {.name = "contentType", .type = BB_TEXT, .flags = BB_REQUIRED,
+     .help = "Media type, detected from the content.", .example = "image/jpeg"},
+};
+#define ATTACHMENTS(bits)                                                                          \
+    {.name = "attachments", .type = BB_LIST, .flags = (bits), .fields = BB_ITEMS(attachment),      \
+     .help = "The files of the message; absent if there are none."}
+
 static const struct bb_field last_message[] = {
     EMAIL("username", "operator@example.com"),
     {.name = "chatEntry", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The first 200 characters.",
      .example = "The inverter is online again."},
-    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED},
+    {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}, ATTACHMENTS(0),
 };
 const struct bb_field chat_fields[] = {
     CONVERSATION, UNREAD(BB_REQUIRED), ORGANIZATION,
@@ -218,27 +230,15 @@ const struct bb_field chat_found_fields[] = {
 };
 #define CREATED_AT {.name = "createdAt", .type = BB_TIME, .flags = BB_REQUIRED}
 
-static const struct bb_field attachment[] = {
-    {.name = "id", .type = BB_UUID, .flags = BB_REQUIRED},
-    {.name = "name", .type = BB_TEXT, .flags = BB_REQUIRED, .help = "The file name as it was sent.",
-     .example = "plate.jpg"},
-    {.name = "size", .type = BB_INT, .flags = BB_REQUIRED, .help = "Size in bytes.", .example = "48213"},
-    {.name = "contentType", .type = BB_TEXT, .flags = BB_REQUIRED,
-     .help = "Media type, detected from the content.", .example = "image/jpeg"},
-};
-#define ATTACHMENTS                                                                                \
-    {.name = "attachments", .type = BB_LIST, .fields = BB_ITEMS(attachment),                       \
-     .help = "The files of the message; absent if there are none."}
-
 static const struct bb_field first_message[] = {MESSAGE};
 static const struct bb_field message[] = {MESSAGE, CREATED_AT};
-static const struct bb_field new_message[] = {MESSAGE, CREATED_AT, ATTACHMENTS};
-static const struct bb_field chained_message[] = {
-    MESSAGE,
-    {.name = "nextEntryUuid", .type = BB_UUID, .flags = NULLABLE,
-     .help = "uuid of the next message; null in the last message."},
-    CREATED_AT, ATTACHMENTS,
-};
+static const struct bb_field new_message[] = {MESSAGE, CREATED_AT, ATTACHMENTS(0)};
+#define CHAINED                                                                                    \
+    MESSAGE,                                                                                       \
+    {.name = "nextEntryUuid", .type = BB_UUID, .flags = NULLABLE,                                  \
+     .help = "uuid of the next message; null in the last message."}, CREATED_AT
+static const struct bb_field chained_message[] = {CHAINED, ATTACHMENTS(0)};
+static const struct bb_field attached_message[] = {CHAINED, ATTACHMENTS(BB_REQUIRED)};
 
 /* In a reply whose only field is named ".", that field is the whole body instead of a member. */
 static const struct bb_field name_item[] = {
@@ -297,7 +297,7 @@ static const struct bb_route routes[] = {
      .segments = BB_TABLE(id_segment), .body = BB_TABLE(attach_body), .body_max = 8388608,
      .parts = BB_TABLE(attach_parts), .files_max = 104857600, .files_in = "device.documents",
      .files_pool = CHAT_POOL, .files_failed = chat_files_failed, .deadline_ms = 60000, .success = 201,
-     .reply = BB_TABLE(chained_message),
+     .reply = BB_TABLE(attached_message),
      .help = "Post a message with up to 10 files to a conversation, as multipart/form-data."},
     {.method = "GET", .path = "/api/chat/conversations/:id/attachments/:attachmentId",
      .roles = BB_ANY_ROLE, .handler = chat_attachment, .errors = conflict,

@@ -143,8 +143,8 @@ static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_
         " $1::bigint), 0) + $2::bigint <= $3::bigint, 409, $4)",
         0};
     int64_t most = ((const struct device *)rq->state)->settings->documents_per_organization;
-    const char *over =
-        bb_format(rq, "The organization may have %" PRId64 " bytes of documents at most", most);
+    const char *over = bb_format(rq, "The organization may have %" PRId64 " bytes of %s at most",
+                                 most, organization < 0 ? "attachments" : "documents");
     const struct bb_value values[] = {bb_i(organization), bb_i(bytes), bb_i(most), bb_t(over)};
 
     if (tx)

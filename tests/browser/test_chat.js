@@ -218,7 +218,7 @@ scene('chat: files are attached, removed, sent and downloaded', async ({ open })
   const [download] = await Promise.all([hers.waitForEvent('download'), chain(hers).getByRole('button', { name: /plate\.txt/ }).click()])
   assert.equal(download.suggestedFilename(), 'plate.txt')
   await chain(hers).locator('canvas').waitFor()
-  await hers.getByRole('link', { name: /Wind 3/ }).getByText('Datei').waitFor()
+  await hers.getByRole('link', { name: /Wind 3/ }).getByText('plate.txt, pixel.png').waitFor()
   await look(hers, 'chat-attachments')
 })
 

@@ -270,6 +270,38 @@ TEST(files_stay_without_their_author_and_organization)
     host_says(host, 0, "device", "doctor");
 }
 
+TEST(lists_show_the_files_of_the_last_message)
+{
+    struct talk listed = talk_start(host, platform, "listed@shop.example", user->email, NULL);
+    struct talk now = talk;
+    const char *path = text("/api/chat/conversations?id=%jd", (intmax_t)listed.id);
+
+    talk = listed;
+    struct answer *made = ck_status(attach(user, user->email, NULL, "listed.txt"), 201);
+
+    talk = now;
+    const json_t *last = json_object_get(
+        json_array_get(ck_status(http(host, "GET", path, user->token, NULL), 200)->json, 0),
+        "lastMessage");
+
+    ck_assert_str_eq(text_in(last, "chatEntry"), "");
+    ck_assert(json_equal(json_object_get(last, "attachments"),
+                         json_object_get(made->json, "attachments")));
+    ck_status(talk_post(host, user, &listed, user->email, "without a file"), 201);
+    last = json_object_get(
+        json_array_get(ck_status(http(host, "GET", path, user->token, NULL), 200)->json, 0),
+        "lastMessage");
+    ck_assert_str_eq(keys_of(last), "username chatEntry createdAt");
+}
+
+TEST(a_text_of_white_space_is_refused_as_in_other_messages)
+{
+    refuses(attach(user, user->email, "  \\t\\n", "blank"), 400);
+    ck_error(talk_post(host, user, &talk, user->email, "  \t\n"), 400, "");
+    ck_assert_str_eq(
+        answer_text(ck_status(attach(user, user->email, "", "empty"), 201), "chatEntry"), "");
+}
+
 TEST(a_conversation_without_organization_has_a_quota)
 {
     struct answer *made =
@@ -311,7 +343,9 @@ TEST(the_limits_are_those_of_documents)
     body = body_of(user->email, "quota");
     for (unsigned i = 0; i < 3; i++)
         upload_file(&body, "files", "x", upload_noise(i, 10485760), 10485760);
-    refuses(upload_send(host, "POST", path_of(&talk), user, &body), 409);
+    ck_error(upload_send(host, "POST", path_of(&talk), user, &body), 409,
+             "The organization may have 30000000 bytes of attachments at most");
+    leaves_nothing();
     sql_is(db, 0, "SELECT count(*) FROM device_usage WHERE organisation > 0"); /* by documents */
 }
 
@@ -415,6 +449,7 @@ TEST(archived_messages_keep_their_files)
     ck_assert(json_equal(ck_status(talk_chain(host, user, &old, ""), 200)->json, before));
 }
 
+/* The first document store of its list cannot store them. */
 TEST(another_host_has_the_files)
 {
     struct host_spec spec = spec_of("attachments-second");

@@ -1393,6 +1393,13 @@ export interface components {
             username: string;
             chatEntry: string;
             createdAt: string;
+            attachments?: components["schemas"]["Attachment"][];
+        };
+        Attachment: {
+            id: string;
+            name: string;
+            size: number;
+            contentType: string;
         };
         FoundMessage: {
             uuid: string;
@@ -1441,12 +1448,6 @@ export interface components {
             attachments?: components["schemas"]["Attachment"][];
             warnings?: components["schemas"]["Warnings"];
             warningDetails?: components["schemas"]["WarningDetails"];
-        };
-        Attachment: {
-            id: string;
-            name: string;
-            size: number;
-            contentType: string;
         };
         UnreadCount: {
             count: number;

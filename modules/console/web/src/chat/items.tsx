@@ -40,11 +40,11 @@ export const Item = memo(function Item ({ data, email, organization, current, hr
   data: Data, email: string, organization: string | false | undefined, current: boolean, href: string
 }) {
   const unread = current ? 0 : unreadBy(data, email)
-  const { username, chatEntry, createdAt } = data.lastMessage
+  const { username, chatEntry, createdAt, attachments } = data.lastMessage
   const { title, emails } = titleOf(data, email)
   const about = [data.deviceProjectName, organization].filter(Boolean).join(' · ')
   const second = data.participant1 === email
-  const text = chatEntry || t('chat.file')
+  const text = chatEntry || (attachments ?? []).map(({ name }) => name).join(', ')
 
   return (
     <li>
