@@ -190,10 +190,9 @@ static const char *webhook_take_secret(struct bb_request *rq, json_t *columns)
 /* ---- POST: besides rotate-secret, only this route shows a secret in full ---- */
 
 struct change {
-    const struct bb_sql
-        *sql;            /* its parameters: WEBHOOK_MINE_ARGS, then `columns`; unused by POST */
-    const char *columns; /* see options_take(); NULL: DELETE */
-    const char *secret;  /* POST, rotate-secret: the new one */
+    const struct bb_sql *sql; /* $1 to $3 WEBHOOK_MINE_ARGS, $4 `columns`; NULL: POST */
+    const char *columns;      /* see options_take(); NULL: DELETE */
+    const char *secret;       /* POST, rotate-secret: the new one */
 };
 
 /* $1 account, $2 to $5 the scope, $6 limit per account, $7 columns */

@@ -155,8 +155,8 @@ struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_
 struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter);
 
 /*
- * Wake requests that wait: those for a webhook (0: any), those of a changed account (0: any), or
- * all when the generation ends. Requests that wait for a test stay asleep. Any thread.
+ * Wake waiting requests: for a webhook (0: any), of an account that has changed (0: any), or all
+ * when the generation ends. Requests that wait for a test stay asleep. Any thread.
  */
 void waiters_wake(struct waiters *waiters, int64_t webhook);
 void waiters_access_changed(struct waiters *waiters, int64_t account);
