@@ -44,8 +44,8 @@ const struct account *account_first(void)
 }
 
 /*
- * With a limit of N milliseconds per second, a millisecond of use occupies the module for 1/N
- * second: from now on, or from the end of the time that earlier uses occupy.
+ * With a limit of N ms per second, 1 ms of use reserves 1/N second. Reservations follow each other;
+ * until_us is the end of the last one. account_enter() refuses requests if it is too far ahead.
  */
 void account_add(struct account *account, enum account_value value, int64_t by)
 {

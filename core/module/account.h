@@ -26,7 +26,7 @@ enum account_value {
 
 struct account {
     struct account *next;
-    struct meter *meter; /* enum account_value */
+    struct meter *meter; /* its values have the indexes of enum account_value */
     /* from module_limits: requests in progress, and milliseconds per second; 0: no limit */
     atomic_int_least64_t limits[ACCOUNT_LIMITS];
     /* monotonic us: end of the time that earlier uses occupy, see account_add() */

@@ -1,6 +1,6 @@
 /*
- * The engine of the process: the loops with their parts, the generations, and the listening
- * sockets. engine_serve() in serve.c and cmd_module_run() in cmd_module.c create it.
+ * The engine of the process: its event loops, generations (generation.h) and listening sockets.
+ * engine_serve() in serve.c and cmd_module_run() in cmd_module.c create it.
  */
 #ifndef CORE_ENGINE_H
 #define CORE_ENGINE_H
@@ -37,7 +37,7 @@ struct engine {
     bool stopping;
     char standstill[320];            /* description of the loop that was blocked last */
     char schema_problem[512];        /* why `schema` is not SCHEMA_READY */
-    char connection_problem[512];    /* why the listener of PostgreSQL is not connected: one line */
+    char connection_problem[512];    /* why `pg_listener` is not connected, in one line */
     char pause_reason[PAUSE_REASON]; /* … to here; see pause_note() */
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
@@ -61,8 +61,8 @@ size_t engine_generations(struct engine *engine, struct generation **list);
 void engine_generations_release(struct generation **list, size_t count);
 
 /*
- * Prevents the loops from ending, whatever signal arrives. Hold the engine briefly, and not on a
- * loop's thread. Returns 0, or -1 if the host is stopping.
+ * Keeps the loops running until engine_unhold(). Must not be called on a loop's thread. Returns 0,
+ * or -1 if the host is stopping.
  */
 int engine_hold(struct engine *engine);
 void engine_unhold(struct engine *engine);
@@ -70,8 +70,9 @@ void engine_unhold(struct engine *engine);
 /* Returns whether a loop is blocked, according to the stall watchdog. Any thread. */
 bool engine_stands(const struct engine *engine);
 
-/* Return whether the host is stopping; whether the engine is not held and all workers ended. */
+/* Returns whether engine_stop() was called. */
 bool engine_stopping(struct engine *engine);
+/* Returns whether nothing holds the engine and all workers have ended. */
 bool engine_idle(struct engine *engine);
 
 /* Begins a stop: the engine can no longer be held, and all workers are asked to return. */

@@ -69,7 +69,7 @@ struct generation {
     size_t module_count;
     struct left_out *left_out; /* array with room for all modules */
     size_t left_out_count;
-    struct router *router; /* owners are the struct host_handle of the modules */
+    struct router *router; /* the `owner` of its routes is a struct host_handle */
     struct aead_keys *seal;
     const struct bb_authenticator *authenticator; /* NULL: no module provides it */
     struct host_handle *authenticator_host;

@@ -29,7 +29,7 @@ struct service_walk {
     struct setting_problems *problems;
 };
 
-/* The modules between the root of a walk and the current one. */
+/* The chain of modules that are being visited, from the current one back to the first. */
 struct service_path {
     const struct service_path *from;
     size_t index;
@@ -49,7 +49,7 @@ const struct core_module *service_provider(const struct core_module *modules, si
     return NULL;
 }
 
-/* Reports "auth → log → auth", beginning with the first module of the cycle. */
+/* Adds a problem such as "… auth → log → auth"; `first` is the module at both ends. */
 static void generation_service_report_cycle(const struct service_walk *walk,
                                             const struct service_path *last, size_t first)
 {
@@ -450,7 +450,7 @@ static void generation_link_events(struct generation *g)
     g->events = events;
 }
 
-/* Returns a service that the host calls, and its module. NULL: none, or it is incomplete. */
+/* Finds a service that the host calls, and its module. NULL: missing, or incomplete (a problem). */
 static const void *generation_link_service(struct generation *g, const char *service, size_t size,
                                            struct host_handle **host,
                                            struct setting_problems *problems)

@@ -80,7 +80,7 @@ static const struct table_kind in_module[] = {
     TABLE(bb_module, commands, bb_command, in_command),
     {0}};
 
-/* Replaces *table by a copy with rows of the host's size, which can be changed. */
+/* Replaces *table by a writable copy whose rows have the host's size. */
 static int module_copy_table(struct copier *copier, struct bb_table *table,
                              const struct table_kind *kind)
 {
@@ -361,7 +361,7 @@ static struct module_file module_file_look(const char *path)
         return file;
     file.device = info.st_dev;
     file.inode = info.st_ino;
-    bool met = false; /* the inode stays the same as long as the file is mapped */
+    bool met = false; /* found the newest build of this inode; it is mapped, so not reused */
 
     for (const struct build *build = builds; build; build = build->next) {
         bool same = !memcmp(build->file.digest, file.digest, sizeof file.digest);
@@ -386,7 +386,7 @@ static void module_file_note(const struct module_file *file, const char *path, v
         info.st_ino == file->inode)
         build = calloc(1, sizeof *build);
     if (!build)
-        return; /* just replaced, or out of memory: the same content may be loaded twice */
+        return; /* file replaced, or out of memory: a reload may load the same code again */
     *build = (struct build){builds, dl, *file};
     builds = build;
 }
@@ -396,10 +396,10 @@ static void module_file_note(const struct module_file *file, const char *path, v
 #define OPEN_FLAGS (RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)
 
 /*
- * Loads the file under a path that is unique for its inode. The dynamic linker identifies files by
- * path, and would return the old code for an upgraded file with the same path, because code is
- * never unloaded. Between directory and name, the path has ./ or / for each bit of the inode. So
- * the same file always has the same path, and memory use does not grow with each reload.
+ * Loads the file. The dynamic linker identifies files by path and never unloads code. If it knows
+ * the path already, it would return the code of the previous file at this path. In this case the
+ * path gets redundant ./ and / before the file's name, which encode the inode number. The same file
+ * always gets the same path, so memory use does not grow with each reload.
  */
 static void *module_open_anew(struct arena *arena, const char *path)
 {

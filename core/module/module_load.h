@@ -47,7 +47,7 @@ static inline struct account *account_of(const struct bb_host *host)
 }
 
 struct core_module {
-    const struct bb_module *descriptor; /* a full copy; all its tables have the host's row sizes */
+    const struct bb_module *descriptor; /* a deep copy; its tables have the host's row sizes */
     const char *path;
     void *dl;
     const char *build_id;      /* hexadecimal; "": the file has none */

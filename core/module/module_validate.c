@@ -326,11 +326,11 @@ void module_validate(const struct core_module *module, struct setting_problems *
 
 /* ---- all modules together ---- */
 
-/* Tables whose rows begin with a name that only one module may define. */
+/* Tables whose rows begin with a name that must be unique. */
 static const struct validate_kind {
     const char *what;
     size_t table;    /* offset in struct bb_module */
-    bool per_module; /* several modules may use the same name */
+    bool per_module; /* the name must be unique only within its module */
 } kinds[] = {
     {"service", offsetof(struct bb_module, services), false},
     {"event", offsetof(struct bb_module, events), false},

@@ -36,9 +36,9 @@ struct migrate_step {
 };
 
 /*
- * Finds the next step after *cursor, which is initially the schema's text. Returns 1 with *step
- * filled; 0 at the end; -1 with the reason in `why` if the text is malformed (text before step 1,
- * or steps not numbered 1, 2, 3…).
+ * Finds the next step after *cursor, which is initially the schema's text, and moves *cursor past
+ * it. Returns 1 with *step filled; 0 if there is no further step; -1 with the reason in `why` if
+ * the text is malformed, the step's number is not `expected`, or memory ran out.
  */
 int migrate_next(const char **cursor, unsigned expected, struct migrate_step *step, char *why,
                  size_t why_size);

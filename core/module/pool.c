@@ -60,8 +60,8 @@ static void pool_leave(struct work_pool *pool, struct quota_entry *owner,
 }
 
 /*
- * Takes the next call. The first thread of a shared pool serves only owners with few calls: a
- * client that sends one request after the other does not wait for clients that send many.
+ * Removes and returns the next call; NULL if there is none. With `first`, takes only calls of
+ * owners with up to FEW calls, so that clients with one call do not wait for clients with many.
  */
 static struct fair_entry *pool_take(struct work_pool *pool, bool first)
 {
@@ -112,10 +112,10 @@ static void *pool_thread(void *arg)
             continue;
         }
         struct pool_call *call = BB_CONTAINER_OF(queued, struct pool_call, queued);
-        struct quota_entry *owner = queued->owner; /* only this thread uses it from now on */
+        struct quota_entry *owner = queued->owner;
         struct loop *loop = call->loop;
 
-        queued->owner = NULL;
+        queued->owner = NULL; /* pool_offload() can no longer cancel the call */
         pool->queued--;
         pool->busy++;
         pthread_mutex_unlock(&pool->lock);

@@ -26,7 +26,7 @@ struct pool_call {
     struct message message; /* first member; runs on the loop after `run` has returned */
     struct fair_entry queued;
     struct quota_owner owner;  /* zero: the host */
-    uint64_t subject;          /* the call also counts for this subject; 0: none */
+    uint64_t subject;          /* such as the account whose password is checked; 0: none */
     struct quota_entry *other; /* entry of owner or subject where the call does not wait, or NULL */
     struct loop *loop;
     void (*run)(void *arg);

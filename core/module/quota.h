@@ -141,7 +141,7 @@ struct fair_flow {
 struct quota_entry {
     struct quota_entry *next; /* in its row, or among the spares */
     struct quota_owner owner;
-    size_t taken;          /* its amount, including entries between fair_enter() and fair_leave() */
+    size_t taken;          /* amount held; fair_enter() adds 1, and fair_leave() subtracts 1 */
     size_t running;        /* used by callers that count the entries in progress */
     int64_t rest_until_ms; /* used by callers that pause between entries; initially 0 */
     struct fair_flow flows[];
@@ -175,7 +175,7 @@ struct fair_entry *fair_take(struct fair_queue *queue);
 /* Moves the first flow to the end of the round. */
 void fair_skip(struct fair_queue *queue);
 
-/* Removes a waiting entry from any position. */
+/* Removes an entry from the queue, at any position. */
 void fair_cancel(struct fair_queue *queue, struct fair_entry *entry);
 
 #endif

@@ -152,9 +152,9 @@ void api_vwarn(struct bb_request *pub, const char *format, va_list args)
 }
 
 /*
- * Adds the request's warnings, such as "capacity: is in kW", after the warnings of the object, and
- * their details: {"field","problem"} with the code of the text. Takes the object and returns a
- * copy, because the module may have kept a reference to the object.
+ * Appends the request's warnings, such as "capacity: is in kW", to `warnings` of the object, and
+ * adds `warningDetails` with {"field","problem","code"} for each. Consumes the object and returns
+ * a copy, because the module may have kept a reference to the object.
  */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
 {
@@ -171,7 +171,7 @@ json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json)
         const char *whole = json_string_value(text), *colon = strstr(whole, ": ");
         json_t *detail = json_pack("{s:s, s:s}", "field", "", "problem", whole);
 
-        /* Searches from the end, because a field name that a client chose may contain ": ", too. */
+        /* A field name sent by a client may contain ": ", so the last ": " is tried first. */
         for (const char *at = colon ? strchr(whole, 0) : NULL;
              at && at-- > colon && !json_object_get(detail, "code");)
             if (!strncmp(at, ": ", 2)) {

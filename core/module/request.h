@@ -144,8 +144,8 @@ void request_free(struct core_request *rq);
 const char *request_trace(struct core_request *rq);
 
 /*
- * Prepares the request for code of a module (NULL: of the host): sets rq->pub.host, and sets
- * rq->pub.state to the module's state. Charges the time until now to the previous module.
+ * Call before code of another module runs; `host` is the module's handle, or NULL for busbar's own
+ * code. Sets rq->pub.host and rq->pub.state. Charges the time until now to the previous module.
  */
 void request_enter(struct core_request *rq, struct bb_host *host);
 
@@ -170,16 +170,16 @@ void request_schedule(struct core_request *rq);
 /* Waits until *done; returns -1 with FAILED_DEADLINE if the deadline passes before. Fiber only. */
 int request_wait(struct core_request *rq, const bool *done);
 
-/* Like request_wait(), but records no failure, because another thread may be recording one. */
+/* Like request_wait(), but returns *done and records no failure: another thread may do so. */
 bool request_wait_in_time(struct core_request *rq, const bool *done);
 
 /* Makes a waiting request check its flag. Loop's thread. */
 void request_wake(struct core_request *rq);
 
 /*
- * Calls superseded(), if it is set (streams), once for each of this loop's requests of the
- * generation. It must not free the request, but make it end soon, because the request keeps its
- * generation loaded. Loop's thread.
+ * Calls rq->superseded, if it is set, once for each of the loop's requests of the generation. The
+ * callback must make the request end soon, because the request keeps its generation loaded; it must
+ * not free the request. Loop's thread.
  */
 void requests_tell_superseded(struct loop *loop, const struct generation *generation);
 

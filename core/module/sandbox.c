@@ -83,7 +83,7 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
     shared->done = !fflush(out) && !ferror(out);
     fflush(stdout);
     fflush(stderr);
-    /* without destructors, and without functions that modules registered with atexit() */
+    /* _exit() calls no destructors, and no functions that modules registered with atexit() */
     _exit(EXIT_SUCCESS);
 }
 

@@ -182,7 +182,7 @@ static int body_take_room(struct http_txn *txn, size_t bytes)
     return answer == QUOTA_TAKEN ? 0 : body_refuse_room(&txn->rq, QUOTA_BODIES, answer);
 }
 
-/* Returns the number of bytes to count; 0 for small bodies (one for each connection). */
+/* Returns how many bytes count against http.max_bodies; 0 for a small body. */
 static size_t body_counted(size_t length)
 {
     return length < BODY_LARGE ? 0 : length;
@@ -197,7 +197,7 @@ void body_drop(struct http_txn *txn)
     txn->length = txn->room = 0;
 }
 
-/* Appends to the body, up to `limit` bytes. Returns 0 or the status of a response. */
+/* Appends to the body. Returns 0; above `limit`, or on errors, answers and returns the status. */
 static int body_keep(struct http_txn *txn, const char *data, size_t size, size_t limit)
 {
     size_t needed = txn->length + size;
@@ -231,7 +231,7 @@ static int body_keep(struct http_txn *txn, const char *data, size_t size, size_t
  * independent of the size of the upload, and the disk never blocks the loop. The buffers count
  * among the large bodies in memory; if there is no room for a second one, the upload continues with
  * one. Files are stored in `incoming/` of the route's directory, and synced to disk (fsync) before
- * the handler gets them; files that still have their names at the end of the request are deleted.
+ * the handler gets them. Files that the handler did not move are deleted when the request ends.
  * Everything runs on the loop, except upload_write_batch() and upload_discard(), which run in the
  * pool and use only the files and the batch that was passed to them. While the pool works, the HTTP
  * transaction cannot be freed: see upload_end().
@@ -243,7 +243,7 @@ struct upload_file {
     struct upload_file *next;
     char sha256[65];
     int fd;             /* -1: not open */
-    bool begun;         /* a file with its path may exist */
+    bool begun;         /* pub.path may exist on disk */
     EVP_MD_CTX *digest; /* while the file is open */
     struct upload_file *next_written;
 };
@@ -268,10 +268,10 @@ struct upload {
     struct http_txn *txn;
     const char *directory;
     struct multipart parser;
-    const struct bb_part *part; /* the current part; NULL: it is ignored */
-    const char *name;           /* its name, as sent or as declared by the route */
-    const char *filename;       /* its file name; NULL: none */
-    struct upload_file *file;   /* its file; NULL: no data yet */
+    const struct bb_part *part; /* the current part; NULL: the part is ignored */
+    const char *name;           /* the name of the part */
+    const char *filename;       /* the file name that the client sent; NULL: none */
+    struct upload_file *file;   /* the file of the part; NULL until its first bytes arrive */
     struct upload_file *files, **files_end;
     size_t files_length;         /* bytes of all files */
     struct quota_charge on_disk; /* disk space, counted in advance in steps */
@@ -963,7 +963,7 @@ int body_check(struct http_txn *txn)
         const char *text =
             text_percent(match->segment[i].start, match->segment[i].length, false, rq->arena);
 
-        field.flags |= BB_REQUIRED; /* blanks are refused; a segment is never absent */
+        field.flags |= BB_REQUIRED; /* refuses a segment that contains only blanks */
         if (!text)
             problems_add(&problems, field.name, "is not properly encoded");
         else

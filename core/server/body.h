@@ -13,7 +13,7 @@
 
 bool body_follows(const struct http_txn *txn);
 
-/* Checks type and size of the body, if one follows. Returns 0 or the status of a response. */
+/* Checks type and size of the body, if any. Returns 0, or answers and returns the status. */
 int body_expect(struct http_txn *txn);
 
 /*
@@ -23,7 +23,7 @@ int body_expect(struct http_txn *txn);
 size_t body_take(struct http_txn *txn, const char *data, size_t size);
 
 /*
- * Parses the body and checks it against the route's fields. Returns 0 or the status of a response.
+ * Checks segments, query and body against the route. Returns 0, or answers and returns the status.
  * Any thread, while the loop does not use the HTTP transaction.
  */
 int body_check(struct http_txn *txn);

@@ -586,7 +586,7 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
         http->accepts[i] = (struct accept){.watch = {.fd = -1, .ready = http_accept_ready},
                                            .http = http,
                                            .fd = settings->listeners->fds[i]};
-    http->daemon_watch.fd = -1; /* events only end the wait: http_run() follows */
+    http->daemon_watch.fd = -1; /* needs no `ready`: after each wait, the loop calls http_run() */
     http->sweep.fire = http_sweep;
     http->streams.timer.fire = streams_round;
     /* without MHD_USE_ERROR_LOG libmicrohttpd logs nothing */

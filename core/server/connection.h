@@ -78,8 +78,8 @@ struct connection {
     int64_t drops_ms;            /* monotonic time at which the sweep closes it */
     struct reader reader;
     enum connection_set in_set;
-    uint32_t set_events;            /* the events that libmicrohttpd expects, */
-    void *set_data;                 /* and the pointer that it expects with an event */
+    uint32_t set_events;            /* `events` of libmicrohttpd's last EPOLL_CTL_ADD */
+    void *set_data;                 /* and its data.ptr */
     bool has_ended;                 /* the last event reported that the client has shut down */
     char address[INET6_ADDRSTRLEN]; /* the peer's, see address_text() */
 };
@@ -147,7 +147,7 @@ bool http_drain(struct http *http);
 /* Sets the stage and its timeout. `bytes` is the size of the response or of the upload. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
 
-/* Cuts the connections that exceed the timeout of their stage. */
+/* Ends connections that exceed the timeout of their stage; answers 408 to an arriving request. */
 void connections_sweep(struct http *http);
 
 /* Shuts the connection down in any stage; libmicrohttpd notices this and cleans up. */

@@ -68,7 +68,7 @@ int head_keep(const struct head_reading *reading, const char *text, struct arena
 /* Returns the value of the first field with this name in any case; NULL: there is none. */
 const char *head_value(const struct head *head, const char *name);
 
-/* Splits a field line without its CR LF into name and value. Returns NULL, or why it is invalid. */
+/* Splits the line text[from..to), without CR LF, into name and value. Returns NULL or an error. */
 const char *head_field_split(const char *text, size_t from, size_t to, struct head_field *field);
 
 /* Returns how many bytes at the start of `text` are allowed in a token (RFC 9110, 5.6.2). */

@@ -197,7 +197,7 @@ static int txn_check_access(struct http_txn *txn)
         txn->close = true;
         return reply_failure(rq, FAILED_MEMORY);
     }
-    /* the client's X-Request-Id if it is valid, otherwise a new one */
+    /* uses the client's X-Request-Id if it is valid, otherwise creates an id */
     const char *given = head_value(&txn->head, "X-Request-Id");
     size_t length = given ? strlen(given) : 0;
 
@@ -293,8 +293,8 @@ static bool txn_must_delay(const struct http_txn *txn)
 }
 
 /*
- * Delays a 429, or a 503 because of module_limits, by DELAY_MS, once, so that a client that
- * repeats refused requests at once does not use more of the loop's time than others. On the fiber.
+ * Delays a 429, or a 503 caused by module_limits, by DELAY_MS. Without the delay, a client that
+ * retries immediately would use more of the loop's time than others. On the fiber.
  */
 static void txn_delay_refusal(struct core_request *rq)
 {

@@ -89,7 +89,7 @@ struct http_txn {
     int64_t token_checked_us;                  /* when the token was last checked */
     void *audit_record; /* see struct bb_auditor; NULL: none, or its outcome is recorded already */
     struct bb_stream *stream; /* the response if it is a stream, otherwise NULL */
-    struct response *answer;  /* the one that the client gets: rq.response, or `late` */
+    struct response *answer;  /* the response that the client gets: &rq.response or &late */
     struct response late;     /* response at the deadline, while the handler still runs */
 };
 

@@ -85,7 +85,7 @@ static ssize_t reader_fill(struct reader *reader, int fd)
 
 /* ---- the head ---- */
 
-/* Appends data for libmicrohttpd; there is always room for a head, or a line before a chunk. */
+/* Appends to `out`, which has room for the longest head or chunk size. */
 static void reader_out(struct reader *reader, const char *text)
 {
     size_t length = strlen(text);
@@ -311,7 +311,7 @@ static int reader_take_size(struct reader *reader, const char *line, size_t leng
     return 1;
 }
 
-/* Continues with the framing in the buffer. Returns 1 after progress; 0: it needs more bytes. */
+/* Processes framing from the buffer. Returns 1 after progress, 0 if it needs more bytes. */
 static int reader_take_frame(struct reader *reader)
 {
     const char *line = reader->buffer->bytes + reader->start;

@@ -119,8 +119,7 @@ struct bb_stream {
     bool over;       /* the HTTP transaction has ended; the message frees the stream */
 };
 
-/* One per process, because there is one engine. */
-static atomic_size_t open_count;
+static atomic_size_t open_count; /* open streams of the process */
 
 size_t streams_open(void)
 {
@@ -372,7 +371,7 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
     stream_check_soon(rq->loop);
     txn->stream = stream;
     if (!stream->options.whole)
-        http_txn_uncount(txn); /* http.max_streams limits it from now on */
+        http_txn_uncount(txn); /* not http.max_requests, but http.max_streams limits streams */
     if (generation_superseded(rq->generation))
         stream_superseded(rq);
     else
