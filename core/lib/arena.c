@@ -14,7 +14,7 @@
 #define LAST_BLOCK 65536
 #define LARGEST ((size_t)1 << 32) /* larger requests are bugs */
 
-/* Header of a block; the memory for callers follows. malloc() aligns blocks to 16. */
+/* Header of a block; the memory for callers follows. malloc() aligns blocks to 16 bytes. */
 struct block {
     _Alignas(ALIGNMENT) struct block *next;
 };
@@ -31,7 +31,7 @@ struct arena {
     struct undo *undos;
     char *free, *end;   /* the rest of the current block */
     size_t block_size;  /* of the next block */
-    atomic_size_t size; /* of all blocks */
+    atomic_size_t size; /* of all blocks, plus arena_count() */
     bool starved;
 };
 

@@ -49,8 +49,8 @@ enum { OBJECT_PATH = 256, OBJECT_BUILD = 65 };
 struct object {
     uintptr_t base;           /* the offset between addresses in the file and in memory */
     char name[64];            /* the module's name, or the file's */
-    char file[OBJECT_PATH];   /* the path shown in reports */
-    char open[OBJECT_PATH];   /* the path from which it can be read */
+    char file[OBJECT_PATH];   /* path for reports */
+    char open[OBJECT_PATH];   /* path for open(); for a module, a private copy of the file */
     char build[OBJECT_BUILD]; /* build id in hexadecimal, or "" */
     bool module;
 };
@@ -70,7 +70,7 @@ struct report {
     bool foreign;      /* sent by another process: no module is at fault */
     const ucontext_t *context;
     char name[16];                   /* "SIGSEGV"; "": no signal */
-    const char *exit;                /* "exit()": called instead of a signal; or NULL */
+    const char *exit;                /* the function that was called, "exit()"; NULL: a signal */
     const char *reason;              /* why the host ended itself, or NULL */
     struct crash_snapshot who;       /* `module` is the recorded one, see crash_module_of() */
     bool guard;                      /* the address is in the guard below the fiber's stack */
@@ -85,14 +85,14 @@ struct report {
 static const int reported[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 static struct report report; /* there can be only one crash */
 static atomic_int reporter;  /* id of the thread that reports; 0: none yet */
-static sigjmp_buf behind;    /* continues after the stage that faulted */
+static sigjmp_buf behind;    /* siglongjmp() to it skips the stage that faulted */
 static volatile sig_atomic_t staged;
 static atomic_bool installed, agreed;
 static pid_t owner; /* only this process reports; its child processes do not */
 
 /* ---- text: vsnprintf() of glibc neither locks nor allocates for the conversions used here ---- */
 
-/* Writes a text of up to 1,023 bytes. */
+/* Formats like printf() and writes the text, cut to 1,023 bytes, to `fd`. */
 BB_PRINTF(2, 3) static void crash_write(int fd, const char *format, ...)
 {
     char text[1024] = "";
@@ -123,7 +123,7 @@ enum { OBJECTS_MAX = 256 };
 static struct object objects[OBJECTS_MAX];
 static atomic_size_t object_count;
 
-/* Finds the build id in the notes, which are aligned to four bytes. */
+/* Copies the GNU build id, if there is one, from an ELF note segment, aligned to four bytes. */
 static void mapped_find_build(struct object *object, const char *notes, size_t size)
 {
     size_t at = 0;
@@ -587,7 +587,7 @@ void _Exit(int status) __attribute__((alias("_exit")));
 /* ---- inspecting another thread ---- */
 
 static struct report snapshot_report; /* filled by the thread `wanted` */
-static _Atomic(pthread_t) wanted;     /* 0: no thread, or its response came too late */
+static _Atomic(pthread_t) wanted;     /* crash_snapshot() waits for this thread; 0: none */
 static sem_t answered;
 
 #define SNAPSHOT_SIGNAL (SIGRTMIN + 4)

@@ -38,10 +38,10 @@ struct crash_snapshot {
  */
 bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot);
 
-/* Prevents a report, because the host is about to end the process intentionally. */
+/* Disables the report of exit() and _exit(). Call before the host ends the process normally. */
 void crash_exits(void);
 
-/* Ends the process by SIGABRT with a report about `thread`, which contains the reason. */
+/* Writes a crash report with the stack of `thread` and the reason; ends the process by SIGABRT. */
 _Noreturn void crash_end(pthread_t thread, const char *reason);
 
 /*
@@ -50,7 +50,7 @@ _Noreturn void crash_end(pthread_t thread, const char *reason);
  * file's symbol table, open() and mmap(). No code is unloaded, so no row is removed.
  */
 
-/* Adds files that were loaded since the last call. One thread at a time. */
+/* Adds a row for each file that was loaded since the last call. One thread at a time. */
 void mapped_files_snapshot(void);
 
 /*

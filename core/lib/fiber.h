@@ -3,8 +3,8 @@
  * It runs until it parks or returns; code on the thread's own stack (the loop's) resumes it.
  * Boost.Context's C functions switch stacks in a few nanoseconds, without a system call.
  *
- * Each thread keeps unused stacks. Below each stack is a guard of a megabyte without memory, so
- * that an overflow causes a fault instead of overwriting memory.
+ * Each thread keeps unused stacks for its next fibers. Below each stack, 1 MiB of addresses is not
+ * accessible (the guard), so that an overflow causes a fault instead of overwriting memory.
  */
 #ifndef CORE_FIBER_H
 #define CORE_FIBER_H

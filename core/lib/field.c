@@ -16,7 +16,7 @@ enum { EMAIL_MAX = 254 /* bytes */ };
 
 /* The place of a value; converted to a name like "reads[3].value" only for a problem. */
 struct place {
-    const struct place *up; /* NULL: a member of the outermost object */
+    const struct place *up; /* the containing place; NULL: the outermost object */
     const char *name;       /* NULL: item `index` of the list `up` */
     size_t index;
 };
@@ -85,7 +85,7 @@ static json_t *problem_value(const char *name, const char *text, size_t length)
 {
     char number[24], *after;
 
-    if (!strncmp(name, "allowed", strlen("allowed"))) { /* a list at the end of the row */
+    if (!strncmp(name, "allowed", strlen("allowed"))) { /* a list, always the end of the text */
         json_t *list = json_array();
 
         for (size_t size; *text; text += size + strspn(text + size, ", ")) {
@@ -210,7 +210,7 @@ static void *place_problem(const struct place *place, struct problems *problems,
     return NULL;
 }
 
-/* Warns that a value at a place was ignored; no effect if memory runs out. */
+/* Adds the warning "NAME: WHAT" about the value at a place, unless memory runs out. */
 static void place_warn(const struct place *place, struct problems *problems, const char *what)
 {
     const char *name = place_name(place, problems->arena);
@@ -355,7 +355,7 @@ static bool field_count_fits(const struct bb_field *field, size_t count, const c
 
 #define BRAILLE_BLANK 0x2800 /* invisible, though Unicode does not call it ignorable */
 
-/* Returns NULL if the code point is allowed. */
+/* Returns why the code point is refused; NULL: it is allowed. */
 static const char *field_code_problem(int32_t code)
 {
     if (code >= ' ' && code < 0x7f) /* fast path */
@@ -410,7 +410,7 @@ static bool field_distinct(const struct bb_field *field, const char *text, struc
 
 /*
  * Returns an e-mail address as it is stored and compared: trimmed, the local part case-folded, the
- * domain in lower case as an A-label. NULL after a problem, or if memory ran out.
+ * domain in A-labels of lower case. NULL after adding a problem, or if memory ran out.
  */
 static const char *field_email_string(const struct bb_field *field, const char *text,
                                       struct arena *arena, const struct place *place,
@@ -517,7 +517,7 @@ static const char *field_string(const struct bb_field *field, const char *text, 
     return field_type_problem(field, place, problems);
 }
 
-/* Returns whether blanks around a text of this row may be removed. */
+/* Returns whether blanks at both ends of a value of this field may be removed. */
 static bool field_trims(const struct bb_field *field, const struct problems *problems)
 {
     return problems->warnings && !(field->flags & (BB_VERBATIM | BB_SECRET));
@@ -688,7 +688,7 @@ static bool field_is_empty(const struct bb_field *field, const json_t *value,
            strlen(text) == json_string_length(value);
 }
 
-/* Sets an absent member to its default, if any. Returns false after a problem, or out of memory. */
+/* Sets an absent member to its default. Returns false if it is required or memory ran out. */
 static bool field_absent(const struct bb_field *field, const struct place *place, json_t *checked,
                          struct problems *problems)
 {
@@ -912,7 +912,7 @@ struct slot {
     struct pair by_name, by_alias; /* value NULL: not given */
 };
 
-/* Adds a name, percent-encoded, to the list of ignored names (", a, b, ") if there is room. */
+/* Adds a percent-encoded name to values->ignored (", a, b, "); if that is full, adds MORE once. */
 static void query_ignore(struct query_values *values, const char *name, size_t length,
                          struct arena *arena)
 {

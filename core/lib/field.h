@@ -34,8 +34,8 @@ struct problem_row {
 };
 
 /*
- * Begins at index 1 with a row for each enum bb_type: the problem of a value of another type. Rows
- * for other problems follow; the last row has NULL as code.
+ * The row whose index is a value of enum bb_type (from 1) has the problem of values of other types.
+ * Rows for other problems follow. The last row has NULL as code.
  */
 extern const struct problem_row problem_rows[];
 
@@ -78,10 +78,10 @@ static inline const struct bb_field *field_at(const struct bb_table *fields, siz
 const struct bb_field *field_find(const struct bb_table *fields, const char *name);
 
 /*
- * Returns a new object with the declared fields of `object` (borrowed; any JSON value, NULL if
- * absent), which the caller owns. Renames aliases; if an object has both the name and the alias,
- * the name takes precedence. Returns NULL after adding problems, or without adding any if memory
- * ran out.
+ * Returns a new object, owned by the caller, with the declared fields of `object`, which may be any
+ * JSON value or NULL (absent). Renames aliases; if an object has both the name and the alias, the
+ * name takes precedence. Returns NULL after adding problems, or without adding any if memory ran
+ * out.
  */
 json_t *fields_check(const struct bb_table *fields, json_t *object, struct problems *problems);
 
@@ -102,7 +102,7 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
 json_t *field_json(const struct bb_field *field, const char *text);
 
 /*
- * Warnings are texts about ignored input. A response contains them in `warnings` of its object, and
+ * Warnings are texts about ignored input. The JSON object of a response has them in `warnings`, and
  * their fields and codes in `warningDetails`. They never contain the client's values.
  */
 #define WARNINGS_MAX 64 /* further ones are dropped */

@@ -1,6 +1,6 @@
 /*
- * The host's own settings: the tables of its sections, which check the file and generate the
- * reference (`busbar settings`, docs/configuration.md), and the struct to which they are bound.
+ * The host's own settings. Each section has a table, which is used to check the file and to
+ * generate the reference (`busbar settings`, docs/configuration.md).
  */
 #ifndef CORE_HOST_SETTINGS_H
 #define CORE_HOST_SETTINGS_H
@@ -16,7 +16,7 @@ struct host_settings {
     struct {
         const char *module_path;
         json_t *modules, *module_limits;
-    } root; /* the top of the file */
+    } root; /* settings without a section */
     struct {
         const char *listen;
         int64_t loops, deadline, max_body, max_bodies, max_answers, max_uploads, client_percent,

@@ -12,11 +12,11 @@
 #include "core/lib/log.h"
 
 enum {
-    SPARE_FILES = 256,   /* for the host */
-    MODULE_FILES = 4096, /* for modules, if the hard limit allows */
+    SPARE_FILES = 256,   /* file descriptors that the host needs in addition to connections */
+    MODULE_FILES = 4096, /* file descriptors for modules, if the hard limit allows */
 };
 
-/* Splits "host:port" or "[host]:port". */
+/* Splits "host:port" or "[host]:port". Returns 0, or -1 if there is no port or no room. */
 static int listener_split(const char *address, char *host, size_t size, const char **port)
 {
     const char *colon = strrchr(address, ':');
@@ -208,7 +208,7 @@ void address_text(const struct sockaddr *peer, char out[INET6_ADDRSTRLEN])
         memcpy(out, "unknown", sizeof("unknown"));
 }
 
-/* Parses 1.2.3.4, 1.2.3.4:80, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80. */
+/* Parses 1.2.3.4, 1.2.3.4:80, 2001:db8::1, [2001:db8::1] or [2001:db8::1]:80; false: no address. */
 static bool address_read_hop(const char *text, size_t length, struct in6_addr *out)
 {
     char copy[INET6_ADDRSTRLEN + 8];

@@ -1,4 +1,4 @@
-/* The listening sockets: opened once, shared by the loops, kept across reloads. */
+/* The listening sockets. They are opened once, all loops use them, and reloads keep them open. */
 #ifndef CORE_LISTENER_H
 #define CORE_LISTENER_H
 
@@ -24,7 +24,7 @@ struct listeners {
 /*
  * Takes over the sockets of the previous server process if it listened at the same address;
  * otherwise binds "host:port" ("[::1]:8080" for IPv6; port 0: any free port, the same for all
- * addresses). Skips addresses that this machine does not have, unless it has none of them. Raises
+ * addresses). Skips addresses that this machine does not have; fails if it has none of them. Raises
  * the limit for open files as needed for `connections`. Returns 0, or -1 (logged).
  */
 int listeners_open(struct listeners *listeners, const char *address, unsigned connections);
@@ -62,8 +62,8 @@ struct in6_addr address_network(const char *text);
 
 /*
  * Writes the client's address to `out` and returns it. This is the peer's address, or, if the peer
- * is trusted, the rightmost address of X-Forwarded-For (NULL: no header) that is not trusted. If an
- * entry is not an address, writes the peer's address.
+ * is trusted, the rightmost address of X-Forwarded-For (NULL: no header) that is not trusted, or
+ * else the leftmost one. If an entry on the way is not an address, it is the peer's address.
  */
 const char *address_client(const struct cidr_list *trusted, const char *peer,
                            const char *x_forwarded_for, char out[INET6_ADDRSTRLEN]);

@@ -29,7 +29,7 @@ struct log_text {
 
 #define TAIL 24 /* reserved for a closing quote, the mark of a cut line and the newline */
 
-/* Appends a piece completely or not at all, so that an escape is never cut. */
+/* Appends the bytes completely or not at all, so that an escape sequence is never cut. */
 static void log_put(struct log_text *line, const char *bytes, size_t length)
 {
     if (line->cut || length > LOG_LINE_MAX - TAIL - line->used) {
@@ -66,7 +66,7 @@ static const unsigned char classes[256] = {
 };
 /* clang-format on */
 
-/* Returns the number of bytes at the start that belong to the class. */
+/* Returns how many bytes at the start of `text` have one of the bits `class` in `classes`. */
 static size_t log_run_of(unsigned char class, const char *text, size_t length)
 {
     size_t at = 0;
@@ -111,7 +111,7 @@ static void log_put_quoted(struct log_text *line, const char *text, size_t lengt
     line->bytes[line->used++] = '"'; /* uses the reserved space if necessary */
 }
 
-/* Returns whether the values of a key are numbers. Values of other keys may look like numbers. */
+/* Returns whether JSON lines write the values of a key as numbers; other values are strings. */
 static bool log_counts(const char *key)
 {
     static const char *const keys[] = {"account",     "count",      "drained_ms", "generation",
@@ -259,7 +259,7 @@ static size_t log_write_all(struct writer *writer, const char *bytes, size_t len
     return done;
 }
 
-/* Writes a line about lost lines, after ending a line that a failed write cut off. */
+/* Ends a line that a failed write cut off, then logs newly lost lines. Returns false on failure. */
 static bool log_report_drops(struct writer *writer)
 {
     uint64_t dropped = atomic_load(&lost);

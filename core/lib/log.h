@@ -17,7 +17,7 @@
 #include "core/lib/text.h"
 
 struct log_pair {
-    const char *key;   /* chosen by the host, [a-z0-9_.] */
+    const char *key;   /* [a-z0-9_.], because keys are not escaped */
     const char *value; /* NULL: the pair is omitted */
 };
 
@@ -65,9 +65,9 @@ static inline const char *log_number(int64_t number, char out[TEXT_INTEGER_SIZE]
 }
 
 /*
- * Like log_pairs() for callers that cannot wait, such as signal handlers. Writes directly to the
- * descriptor, before the lines in the buffer, and drops the line if the descriptor would block.
- * Async-signal-safe.
+ * Like log_pairs(), for signal handlers and while other threads may hang. Writes directly to the
+ * descriptor, before the lines in the buffer, and drops the line if the descriptor accepts no bytes
+ * for 100 ms. Async-signal-safe.
  */
 void log_now(enum bb_level level, const char *message, const struct log_pair *pairs, size_t count);
 

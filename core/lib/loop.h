@@ -77,7 +77,7 @@ struct message {
     void (*run)(struct message *message);
 };
 
-/* Makes the loop continue a ready fiber once, soon. Embedded in the object that uses it. */
+/* A call that the loop makes once, to continue a fiber. Embedded in the object that uses it. */
 struct task {
     STAILQ_ENTRY(task) next;
     void (*run)(struct task *task);
@@ -107,7 +107,7 @@ enum {
 struct loop_stats {
     atomic_size_t requests, connections, rejected;
     atomic_size_t size[LOOP_PG_POOLS], ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
-        batches[LOOP_PG_POOLS]; /* one per pool; `size` is the number of connections */
+        batches[LOOP_PG_POOLS]; /* per pool: connections, ready ones, queued requests, batches */
     atomic_size_t shared[LOOP_PG_POOLS],
         sharers[LOOP_PG_POOLS]; /* shared executions, and requests in them: pg_merge.c */
     struct replica_stats {

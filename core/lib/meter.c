@@ -8,7 +8,7 @@
 
 #include "core/lib/thread.h"
 
-/* The values of a route's meter: its statuses, and its times. */
+/* A route's meter counts requests by status and, from index TIMES_AT, by duration. */
 enum { TIMES_AT = METER_STATUSES, ROUTE_VALUES = TIMES_AT + METER_TIME_VALUES };
 
 /* LINE values fill a cache line. Slots have whole lines, so that they do not share one. */
@@ -20,7 +20,7 @@ const int meter_statuses[METER_STATUSES] = {200, 201, 204, 400, 401, 403, 404, 4
 const int64_t meter_bounds_us[METER_BUCKETS - 1] = {
     500, 1000, 2500, 5000, 10000, 25000, 50000, 100000, 250000, 1000000, 2500000, 10000000};
 
-/* `count` numbers in each slot. */
+/* `numbers` has PLACES slots of `stride` numbers; the first `count` of each slot are used. */
 struct meter {
     struct meter *next;
     /* for a module's metric: its name and all values of its label, so that the metric gets another
@@ -69,7 +69,7 @@ static struct meter *meter_new(const char *name, bool route, size_t count)
     return meter;
 }
 
-/* Returns or creates the meter of this name; NULL as for meter_new(). Takes ownership of `name`. */
+/* Returns or creates the meter of this name; NULL if meter_new() fails. Owns or frees `name`. */
 static struct meter *meter_find(char *name, bool route, size_t count)
 {
     pthread_mutex_lock(&meter_lock);

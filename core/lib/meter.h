@@ -1,5 +1,5 @@
 /*
- * Meters: counters of the host and its modules. Each loop counts in a separate slot, so that
+ * Meters: counters of the host and its modules. Up to 8 loops count in separate slots, so that
  * counting needs no locks and loops do not share cache lines; readers sum up the slots. Meters are
  * identified by name and live as long as the process, so they survive reloads. Any thread.
  */
@@ -20,7 +20,7 @@ enum {
 extern const int meter_statuses[METER_STATUSES];         /* the last element is 0 */
 extern const int64_t meter_bounds_us[METER_BUCKETS - 1]; /* ascending */
 
-/* Selects the slot for the calling thread (a loop's index); other threads share the first slot. */
+/* Selects a slot for the calling thread by its loop's index; other threads use the first slot. */
 void meter_thread(unsigned index);
 
 /*

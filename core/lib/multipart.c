@@ -144,7 +144,7 @@ static char *multipart_extended(char *value)
 
 struct head {
     struct multipart_part *part;
-    char *plain, *extended; /* file names */
+    char *plain, *extended; /* the parameters filename and filename* */
     int dispositions;
 };
 

@@ -23,7 +23,7 @@ struct redis_url {
     struct redis_server servers[REDIS_SERVERS_MAX];
     size_t count;
     const char *user, *password; /* NULL: none */
-    const char *master;          /* NULL: `servers` is the Redis server, not Sentinels */
+    const char *master;          /* its name, if `servers` are Sentinels; NULL: they are not */
     unsigned database;
     bool tls;
 };

@@ -24,7 +24,7 @@ struct setting_section {
 
 /* ---- problems ---- */
 
-/* Counts the line even if memory runs out for it: the configuration must not be accepted. */
+/* If memory runs out, *count is nevertheless above 0, so that the configuration is refused. */
 void setting_line_add(char ***lines, size_t *count, const char *format, ...)
 {
     char **grown = realloc(*lines, (*count + 1) * sizeof *grown);
@@ -214,7 +214,7 @@ static const char *settings_read_key(struct reader *reader, const struct setting
     return *path ? key : NULL;
 }
 
-/* Reads the node that begins with the current event. Returns NULL with a problem. */
+/* Reads the node that begins with the current event. Returns NULL after adding a problem. */
 static struct setting_node *settings_read_node(struct reader *reader, const char *where,
                                                unsigned line, unsigned depth)
 {
@@ -335,7 +335,7 @@ static int settings_read_root(struct reader *reader)
     unsigned line = settings_line_of(reader->event.start_mark);
     struct setting_node *root = settings_read_node(reader, "", line, 0);
 
-    /* the end of the document, and what follows */
+    /* reads the end of the document and the next event */
     if (!root || settings_next(reader) || settings_next(reader))
         return -1;
     if (reader->event.type != YAML_STREAM_END_EVENT)
@@ -795,7 +795,7 @@ void section_store(const struct setting_section *section, void *members)
 
 /* ---- printing the settings in force as YAML ---- */
 
-/* Returns a copy of the value without secrets; NULL if memory ran out. */
+/* Returns a copy of the value with "(hidden)" in place of secrets; NULL if memory ran out. */
 static json_t *settings_shown(json_t *value, const struct bb_field *field)
 {
     struct bb_field row = {.flags = field->flags & BB_SECRET};

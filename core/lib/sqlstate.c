@@ -16,7 +16,7 @@ const struct sqlstate sqlstate_table[] = {
     {"BB409", SQLSTATE_RAISED | SQLSTATE_EXPECTED | SQLSTATE_CONFLICT, 0, NULL},
     {"BB", SQLSTATE_RAISED | SQLSTATE_EXPECTED, 0, NULL},
     {"08", PASSING | LATER, 0, NULL}, /* connection lost */
-    {"22021", 0, UNSTORABLE},         /* a text is not in the encoding */
+    {"22021", 0, UNSTORABLE},         /* bytes are invalid in the encoding */
     {"22P05", 0, UNSTORABLE},
     {"23505", SQLSTATE_EXPECTED | SQLSTATE_CONFLICT, 409, "Already exists"},
     {"25006", PASSING, 0, NULL},                          /* the server only reads: a standby */
@@ -40,7 +40,7 @@ const struct sqlstate sqlstate_table[] = {
     {"57014", PASSING | LATER, 0, NULL},          /* statement_timeout, or cancelled */
     {"57P", PASSING | LATER, 0, NULL},            /* shutdown, crash, startup */
     {"57", PASSING, 0, NULL},                     /* operator intervention */
-    {"58", PASSING, 0, NULL},                     /* input or output failed */
+    {"58", PASSING, 0, NULL},                     /* system error, such as a failed read */
     {"", 0, 0, NULL},
 };
 

@@ -75,13 +75,13 @@ enum { SUPERVISED_SOCKETS = 8 /* of each family */, SUPERVISED_ADDRESS = 320 };
 struct supervised_file {
     struct crash_history history;          /* at the start of this server process */
     int sockets[2 * SUPERVISED_SOCKETS];   /* half IPv4, half IPv6; -1: none */
-    char listening_at[SUPERVISED_ADDRESS]; /* http.listen at the time of listen() */
+    char listening_at[SUPERVISED_ADDRESS]; /* http.listen when the sockets began to listen */
     struct worker_state {
         struct crash_note note; /* why the process is about to end; unknown if note.how is "" */
         int64_t served_ms;      /* when it began to serve, monotonic; 0: not yet */
         bool stopping;          /* it was asked to stop */
         bool forgiven;          /* a reload has enabled the disabled modules again */
-        bool json;              /* its log format */
+        bool json;              /* its log has the format JSON */
     } worker;
 };
 
@@ -111,8 +111,8 @@ void supervised_crashed(const struct crash_note *note);
 size_t supervised_listening(const char *address, int fds[SUPERVISED_SOCKETS]);
 
 /*
- * Returns a non-blocking stream socket of the family: one that will outlive this process if
- * available, otherwise a new one; -1 with errno.
+ * Returns a non-blocking stream socket of the family: an unused one of the shared sockets, which
+ * stay open when this process ends, or else a new one; -1 with errno.
  */
 int supervised_socket(int family);
 

@@ -389,8 +389,8 @@ static void text_trace_random_digits(char *out, size_t count)
 }
 
 /*
- * Accepts later versions, which may have more fields after the flags, except ff. Keeps only the
- * flags "sampled" and "random".
+ * Accepts each version except ff; versions above 00 may have more fields after the flags. Copies
+ * only the flags "sampled" and "random".
  */
 void trace_parent(const char *given, char out[TRACE_PARENT_SIZE])
 {

@@ -1,6 +1,6 @@
 /*
- * Small pure functions for text: UTF-8, percent-encoding, UUIDs, times, hexadecimal, traces; and
- * the two clocks. No function blocks; any thread.
+ * Small functions for text: UTF-8, percent-encoding, UUIDs, times, hexadecimal digits, trace ids;
+ * and clocks. No function blocks; any thread.
  */
 #ifndef CORE_TEXT_H
 #define CORE_TEXT_H
@@ -95,7 +95,7 @@ int text_hex_decode(const char *text, unsigned char *out, size_t length);
 
 bool unicode_is_ascii(const char *text);
 
-/* Returns the text in NFC, with `more` options of utf8proc; NULL if memory ran out. */
+/* Returns the text in NFC. `more`: additional utf8proc options. NULL if memory ran out. */
 const char *unicode_composed(const char *text, int more, struct arena *arena);
 
 /*

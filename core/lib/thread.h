@@ -33,7 +33,7 @@ void thread_name(const char *owner, const char *what);
  */
 void thread_schedule(int nice);
 
-/* Returns for how long the calling thread has waited for a processor; 0 if unknown. */
+/* Returns how long the calling thread has waited for a processor in total; 0 if unknown. */
 int64_t thread_delay_us(void);
 
 /*

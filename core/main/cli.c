@@ -93,7 +93,7 @@ static bool env_file_is_end(char c)
     return c == '\n' || c == '\r';
 }
 
-/* Processes the character after a backslash; removes a backslash and newline. */
+/* Copies the character after a backslash to `out`, unless it is a newline. Returns the new end. */
 static char *env_file_take_escaped(struct place *place, char quote, char *out)
 {
     char c = place->at[1];
@@ -158,8 +158,8 @@ static const char *env_file_take_variable(struct place *place)
 }
 
 /*
- * Sets the variables of the file. Returns 0, or -1 after a message on standard error, which
- * contains the line number but never the value.
+ * Sets the environment variables that the file contains. Returns 0, or -1 after a message on
+ * standard error, which contains the line number but never the value.
  */
 static int env_file_read(const char *path)
 {

@@ -211,7 +211,7 @@ int cmd_inspect(const struct cli *cli)
 
 /*
  * Runs the script that has the name of the command's first word, with the other words as arguments.
- * It is a script because it needs nothing from the host except the path of the program.
+ * These commands are scripts, because they need nothing from the program except its path.
  */
 int cmd_tool(const struct cli *cli)
 {

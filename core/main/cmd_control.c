@@ -130,7 +130,7 @@ int cmd_ask(const struct cli *cli)
     setting_problems_free(&others);
     arena_free(arena);
     for (int i = 0; path && fd < 0 && errno == ECONNREFUSED && i < TRIES; i++) {
-        usleep(TRY_US); /* the server process may be about to be restarted */
+        usleep(TRY_US); /* the supervisor may be restarting the server process */
         fd = control_connect(path, 0);
     }
 

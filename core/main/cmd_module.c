@@ -52,7 +52,7 @@ static int option_complain(const char *option, const char *reason)
     return -1;
 }
 
-/* Returns the first required option, which may be given without its name; NULL: there is none. */
+/* Returns the first required option that is not secret: it needs no name. NULL: there is none. */
 static const struct bb_field *option_word(const struct bb_table *fields)
 {
     MODULE_EACH (bb_field, field, *fields)
@@ -75,7 +75,7 @@ static void option_variable(const char *field, char *out, size_t size)
     }
 }
 
-/* Gets a secret option, which is never in argv, because every user of the machine can read argv. */
+/* Reads a secret option from the environment or stdin, because other users can see argv. */
 static const char *option_secret(const struct bb_field *field, struct arena *arena)
 {
     struct termios kept, quiet;
@@ -250,7 +250,7 @@ static void cmd_module_print_help(const struct bb_command *command)
 enum { COMMAND_MS = 30000 };
 
 struct command_run {
-    struct core_request rq; /* first member */
+    struct core_request rq; /* must be first */
     const struct bb_command *command;
     int status;
 };
@@ -278,7 +278,7 @@ static void command_ended(struct core_request *rq)
 /* ---- commands that may be interrupted ---- */
 
 static const int interrupts[] = {SIGINT, SIGTERM};
-static atomic_bool *interrupted; /* set before the handlers are installed */
+static atomic_bool *interrupted; /* a flag of the generation; not NULL while a handler may run */
 
 static void cmd_module_on_interrupt(int signal)
 {

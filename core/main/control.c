@@ -55,7 +55,7 @@ struct control {
     char *path;
     int listen_fd;
     atomic_bool stop;
-    ino_t inode; /* identifies the socket file, which another host may replace */
+    ino_t inode; /* of the socket file, because another process may replace the file */
 };
 
 void control_answer(int fd, const char *text)
@@ -71,7 +71,7 @@ void control_answer(int fd, const char *text)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent <= 0)
-            break; /* the client has closed the connection, or does not read */
+            break; /* the client has closed the connection, or did not read in time */
         text += sent;
         left -= (size_t)sent;
     }
@@ -132,7 +132,7 @@ static int control_listen(struct control *control)
 
     if (other >= 0)
         close(other);
-    if (other >= 0 || errno == EAGAIN) { /* a process listens on the socket */
+    if (other >= 0 || errno == EAGAIN) { /* a process listens there; EAGAIN: its backlog is full */
         errno = EADDRINUSE;
         return -1;
     }
@@ -184,13 +184,13 @@ static json_t *status_generations_json(struct engine *engine)
     json_t *json = json_array();
     int64_t now = clock_mono_ms();
 
-    generation_release(live); /* `list` has a reference to it or to its successor */
+    generation_release(live); /* from here on, `live` is only compared with members of `list` */
     for (size_t i = 0; i < count; i++) {
         const struct generation *g = list[i];
         bool old = generation_superseded(g), drains = old && now < g->cut_ms;
         const char *state = drains ? "drains" : old ? "cut" : g == live ? "live" : "starting";
         int64_t since = old ? g->superseded_ms : g == live ? g->live_ms : now;
-        /* minus this function's reference, and the engine's */
+        /* does not count the references of this function and, to the live one, of the engine */
         size_t holders = atomic_load(&g->holders) - (g == live ? 2 : 1);
         json_t *modules = json_array(), *pools = json_array();
         struct work_pool_status pool;
@@ -607,7 +607,7 @@ static char *status_text(struct engine *engine, bool json)
 
 #define RUN_JOB "run-job "
 
-/* Starts a job, and returns the response to the client. */
+/* Starts a job, and returns the response for the client. */
 static const char *control_run_job(struct engine *engine, const char *name)
 {
     if (engine_hold(engine))

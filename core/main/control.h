@@ -23,7 +23,7 @@ struct control;
 /* Starts a separate thread; NULL if the socket is disabled or cannot be created (logged). */
 struct control *control_new(struct engine *engine);
 
-/* Removes the socket. NULL is allowed. */
+/* Ends the thread, and removes the socket. NULL is allowed. */
 void control_free(struct control *control);
 
 /* Returns a connection to the socket at this path; -1 with errno. `flags`: SOCK_NONBLOCK or 0. */

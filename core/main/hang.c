@@ -19,7 +19,7 @@
 enum {
     CHECK_MS = 1000,
     BLOCKED_MS = 1000,
-    DOOR_MS = 100, /* time between two checks while all loops are blocked */
+    DOOR_MS = 100, /* maximum wait for a client between two checks while all loops are blocked */
     CLIENT_MS = 200,
     CLIENTS_MS = 500, /* time for all clients together, so that they do not delay the next check */
     CLIENTS = 64,

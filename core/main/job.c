@@ -65,7 +65,7 @@ enum {
 };
 
 struct job {
-    struct timer timer; /* first member */
+    struct timer timer; /* must be first */
     struct loop *loop;
     struct generation *generation; /* not a reference: the generation frees the job */
     const struct bb_job *descriptor;
@@ -83,7 +83,7 @@ struct jobs {
 };
 
 struct job_run {
-    struct core_request rq; /* first member */
+    struct core_request rq; /* must be first */
     struct job *job;
     int64_t began_us; /* 0: it did not begin, because it did not get the lock */
 };
@@ -99,8 +99,8 @@ static void job_expire_idempotency(struct bb_request *rq)
 static const struct bb_job own_job = {"busbar.idempotency", 3600, BB_ONCE, job_expire_idempotency};
 
 /*
- * The job's transactions use the connection that holds the lock. With separate connections, two
- * jobs could each wait for a connection of the other, and a job could commit after losing the lock.
+ * The job's transactions use the connection that holds the lock. With separate connections, jobs
+ * could wait for each other's connections, and a job could commit after it has lost the lock.
  */
 static void job_entry(struct core_request *rq)
 {
@@ -180,7 +180,7 @@ static void job_ended(struct core_request *rq)
     request_free(rq);
 }
 
-/* Schedules another run right after the current run. */
+/* Makes the job of this run start again as soon as the run has ended. */
 void api_again(struct bb_request *pub)
 {
     struct core_request *rq = request_of(pub);
@@ -313,9 +313,9 @@ void jobs_end(struct jobs *jobs, struct loop *loop)
 
 /* ---- running a job now ---- */
 
-/* Passes a call of jobs_call() to the job's loop. Has a reference to the job's generation. */
+/* A message by which jobs_call() starts a job on its loop. Owns a reference to the generation. */
 struct job_call {
-    struct message message; /* first member */
+    struct message message; /* must be first */
     struct job *job;
 };
 
@@ -360,7 +360,7 @@ enum { RUN_DEADLINE_MS = 60000 };
  * without allocating memory. Has a reference to the generation.
  */
 struct run {
-    struct core_request rq; /* first member */
+    struct core_request rq; /* must be first */
     struct message message;
     struct arena *arena;
     struct loop *loop;

@@ -1,7 +1,7 @@
 /*
  * Runs the periodic jobs of a generation's modules and of the host. A job's name determines its
- * loop. A job with BB_ONCE runs on one host of a cluster at a time: during a run, a checked out
- * connection holds an advisory lock. First runs are spread over time, so that not all run at once.
+ * loop. A job with BB_ONCE runs on one host of a cluster at a time: each run holds a PostgreSQL
+ * advisory lock. First runs are spread over time, so that not all run at once.
  */
 #ifndef CORE_JOB_H
 #define CORE_JOB_H

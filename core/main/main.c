@@ -70,7 +70,7 @@ static void supervisor_spawn(void)
         sigset_t mask = supervisor.before;
         char number[16];
 
-        /* without a handler these would end the process, so they wait until it has one */
+        /* blocked until the server process has handlers, because these signals would end it */
         sigaddset(&mask, SIGHUP);
         sigaddset(&mask, SIGUSR1);
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor, nothing would restart it */
@@ -138,7 +138,7 @@ static void supervisor_worker_ended(int status)
                                      {"delay_ms", LOG_NUMBER(wait)}};
 
     log_level(BB_INFO, worker->json);
-    /* not log_line(), because the reader of the log may hang */
+    /* not log_line(), which would wait if the reader of standard error hangs */
     log_now(BB_ERROR, "the worker exited and is restarted", pairs, sizeof pairs / sizeof *pairs);
 }
 
@@ -172,7 +172,7 @@ static bool supervisor_run(int argc, char **argv, int *status)
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
     bool serve = false;
 
-    /* supervises only `serve` with options for files; cli.c handles everything else */
+    /* supervises `serve` with these options; for all other words, cli.c decides */
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
 
@@ -186,7 +186,7 @@ static bool supervisor_run(int argc, char **argv, int *status)
     if (!serve || getenv(SUPERVISED_VARIABLE))
         return false;
     supervisor.argv = argv;
-    supervisor.file = memfd_create("supervisor", 0); /* inherited by exec */
+    supervisor.file = memfd_create("supervisor", 0); /* server processes inherit it */
     for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++)
         supervisor.shared.sockets[i] = -1;
     signal(SIGPIPE, SIG_IGN); /* the reader of the log may have gone */

@@ -208,7 +208,7 @@ struct loop_calls {
     void (*call)(struct loop *, const struct loop_calls *);
     struct generation *from, *to; /* `to` may be NULL */
     struct loop_call {
-        struct message message; /* first member */
+        struct message message; /* must be first */
         struct loop *loop;
         struct loop_calls *calls;
     } loops[];
@@ -500,7 +500,7 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
     generation_place_reports(next, problems);
 
     reload_swap(engine, next);
-    supervised_forgive(); /* try disabled modules again */
+    supervised_forgive(); /* the new generation has loaded disabled modules again */
     engine_unhold(engine);
     /*
      * If the migration of the previous generation is not done, starts one for the new generation.

@@ -27,8 +27,8 @@ struct reloader *reloader_new(struct engine *engine);
 void reloader_free(struct reloader *reloader);
 
 /*
- * Requests a reload. When it is done, sends the result to `fd` (taken; -1: none) as described in
- * control.h, and closes `fd`. Any thread; does not wait.
+ * Requests a reload. When it is done, sends the result to the client `fd` (-1: none) as described
+ * in control.h, and closes `fd`. Any thread; does not wait.
  */
 void reloader_ask(struct reloader *reloader, int fd);
 
@@ -36,8 +36,8 @@ void reloader_ask(struct reloader *reloader, int fd);
 int reload_start_threads(struct engine *engine, struct generation *generation);
 
 /*
- * Ends the threads of reload_start_threads(), and frees the generation. Only the caller and the
- * workers may have references to it.
+ * Ends the threads of reload_start_threads(), and frees the generation. Only the caller and these
+ * threads may have references to it.
  */
 void reload_discard(struct generation *generation);
 

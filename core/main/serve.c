@@ -26,7 +26,7 @@
 enum { STOP_MS = 10000, LATE_MS = 1000, WORKERS_MS = 8000, DRAIN_TICK_MS = 20, REST_S = 5 };
 
 struct stop {
-    struct message message; /* first member */
+    struct message message; /* must be first */
     struct timer timer;
     struct loop *loop;
     int64_t until_ms;
@@ -313,7 +313,7 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
         control_free(control);
         atomic_store(&signals->end, true);
         pthread_kill(signals->thread, SIGUSR1);
-        pthread_join(signals->thread, NULL); /* the thread uses the reloader */
+        pthread_join(signals->thread, NULL); /* before reloader_free(): it uses the reloader */
         free(signals);
         status = 0;
     }
