@@ -28,7 +28,7 @@ struct certificate_settings {
     int64_t exports, exports_per_account;
 };
 
-/* State of one generation. */
+/* The state of the module. Each reload of the configuration creates another one. */
 struct certificate {
     const struct certificate_settings *settings;
     bool internal;            /* certificate.issuer is `internal` */
@@ -86,21 +86,21 @@ extern const struct bb_field certificate_entry_fields[CERTIFICATE_ENTRY_FIELDS];
 extern const struct bb_field certificate_fields[CERTIFICATE_FIELDS + 1];
 
 /*
- * Joins the certificates and devices of entries; a device may have been deleted. Uses LATERAL and
- * LIMIT, because with a plain join the planner, which does not know how few rows there are, might
- * read all certificates.
+ * Joins each entry `e` with its certificate `c` and its device `d` (null if it was deleted). With
+ * LATERAL and LIMIT, PostgreSQL looks up one row per entry. For a plain join it may overestimate
+ * the number of entries, and read all certificates.
  */
 #define CERTIFICATE_OF_ENTRY                                                                       \
     " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"       \
     " LEFT JOIN LATERAL (SELECT * FROM device_about(e.device) LIMIT 1) d ON true"
 
-/* log.c: returns a column of numbers. */
+/* log.c: returns a column of the first `count` rows as numbers, in the request's memory. */
 int64_t *certificate_ids(struct bb_request *rq, const struct bb_rows *rows, size_t count,
                          size_t column);
 
 /*
  * groups.c: if the group is shared with one of the scope's organizations, sets the scope to the
- * owner of the group. The caller must then query only this group.
+ * organization that owns the group. The caller must then query only this group.
  */
 void certificate_shared(struct bb_request *rq, int64_t group, struct scope *scope);
 
@@ -108,13 +108,12 @@ void certificate_shared(struct bb_request *rq, int64_t group, struct scope *scop
 
 /*
  * due.c, history.c, cycle.c: each function runs a step of the job for a limited time. It returns
- * the amount of work done, or -1 if the step failed, which it logs. It sets *more if the time limit
- * ended it early.
+ * the number of cycles or History readings that it issued, or 0. If it fails, it logs the failure
+ * and returns -1. It sets *more if the job should run again at once.
  */
 int64_t certificate_mark_due(struct bb_request *rq, bool *more);
 /* Marks the cycles of changed devices as due. */
 int64_t certificate_recheck(struct bb_request *rq, bool *more);
-/* Returns the number of History readings issued. */
 int64_t certificate_history(struct bb_request *rq, bool *more);
 int64_t certificate_cycles(struct bb_request *rq, bool *more);
 
@@ -145,7 +144,7 @@ struct certificate_issued {
     const char *start, *end;     /* in the API's format */
     int64_t wh, entries;
 };
-/* Raises certificate.issued for the organization. Returns 0, or -1. */
+/* Raises the event certificate.issued for the organization. Returns 0, or -1 on failure. */
 int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
                      const struct certificate_issued *issued);
 

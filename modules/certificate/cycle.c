@@ -22,7 +22,7 @@
 #define FAILURES 20 /* per run; the next run skips these cycles */
 
 struct cycle {
-    int64_t group, certificate; /* id of the certificate, even if it is not issued */
+    int64_t group, certificate; /* reserved id, which is used if a certificate is issued */
     const char *start, *end;    /* in PostgreSQL's format */
     int64_t start_ms, end_ms;
     int64_t most; /* devices per chunk; 0: not known yet */
@@ -60,9 +60,9 @@ static const struct bb_sql chunk = {
     0};
 
 /*
- * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose stored readings differ from
- * the account, because readings came late or were voided. Computes the sums without a join, because
- * statistics older than the rows would make PostgreSQL compare all rows with each other. A reading
+ * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose readings differ from the
+ * energy in certificate_account, or had energy above the ceiling. Uses UNION ALL instead of a join,
+ * for which PostgreSQL would compare all rows with each other if its statistics are old. A reading
  * that begins in the cycle always counts.
  */
 static const struct bb_sql measure = {
@@ -100,10 +100,10 @@ static const struct bb_sql account = {
  * $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organization,
  * $9 status of its entries.
  *
- * Carried entries belong to a certificate without energy, whose id is the negative id of the group.
- * This cycle adds entries to both certificates, so that the entries of each add up to its energy:
- * one entry for the energy of each device, and two entries of the device with the most energy,
- * which move the energy carried over from one certificate to the other.
+ * Each device gets an entry of certificate $4 with its energy. Energy that is carried over is moved
+ * with two entries of the device that has the most energy: a negative entry of certificate $4, and
+ * a positive entry of the certificate of carried energy, whose id is the negative id of the group.
+ * If nothing is issued, all entries belong to that certificate.
  */
 static const struct bb_sql issue = {
     "WITH late AS (SELECT device, late_wh FROM certificate_account WHERE group_id = $1::bigint"
@@ -242,8 +242,8 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
 }
 
 /*
- * Returns whether another run was faster (the command and the job may run at the same time), or has
- * found more readings for the cycle.
+ * Returns whether the transaction conflicted with another run (the command and the job may run at
+ * the same time) that has issued the cycle or has found more readings for it.
  */
 static bool cycle_is_left(struct bb_request *rq)
 {
@@ -255,7 +255,7 @@ static bool cycle_is_too_large(struct bb_request *rq, const struct cycle *cycle)
     return cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014");
 }
 
-/* Returns 503, without bb_failed(), if cycle_issue() can skip the cycle or try it again. */
+/* If cycle_issue() will skip the cycle or try it again, returns 503 without reporting an error. */
 static int cycle_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct cycle *cycle = arg;

@@ -36,8 +36,8 @@ static const struct bb_sql hold = {
     BB_SQL_WRITE};
 
 /*
- * $1 devices, $2 number of readings per device and group. If there are more readings, the next call
- * begins with the last one of these.
+ * $1 devices, $2 number of readings per device and group. If a device has more readings, the next
+ * call begins with the last reading of this call.
  */
 static const struct bb_sql look = {
     "WITH f AS (SELECT device, first_at, last_at FROM certificate_look"
@@ -91,8 +91,8 @@ static int due_transaction(struct bb_request *rq, void *looked)
 }
 
 /*
- * Processes batches until the time limit, and starts again at the first device while a device has
- * readings left. If a statement takes too long because of many readings, uses fewer devices.
+ * Processes batches of devices until the time limit. After the last device, starts again at the
+ * first one if a device has readings left. If a statement takes too long, uses smaller batches.
  */
 int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 {

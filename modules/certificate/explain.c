@@ -1,8 +1,8 @@
 /*
  * GET /api/certificate-log/explain returns why a device has, or does not have, a certificate for a
  * point in time. GET /api/device/:externalId/coverage lists the gaps between the readings of a
- * period, and sums the readings by the same reasons. certificate_judge() in schema.sql finds the
- * reason of each reading, and reasons.tsv explains it.
+ * period, and the sum of the readings for each reason. certificate_judge() in schema.sql finds the
+ * reason of each reading, and reasons.tsv has the explanations.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
  * /api/device-group: groups of devices whose Delta readings are issued together, their members, and
  * the organizations with which they are shared.
  *
- * Joining and leaving take effect with the next cycle. Both are functions in schema.sql: each of
- * their statements sees the changes for which an earlier statement waited. The energy of a device
- * in a running or ended cycle stays with the group that the device was in at that time. The job
- * processes the readings that the devices of a new group already have.
+ * Joining and leaving take effect with the next cycle. Both are functions in schema.sql, so that
+ * each of their statements sees what was committed while an earlier one waited for a lock. A
+ * device's energy in a running or ended cycle stays with the group in which the device was then.
+ * The job processes the readings that the devices of a new group already have.
  *
  * Accounts of an organization with which a group is shared can list the group and read its
  * certificates by its groupId, and no other data of the owner.
@@ -130,7 +130,7 @@ static int64_t group_find(struct bb_request *rq)
     return bb_cell_int(rq, rows, 0, 0);
 }
 
-/* Responds with the group in the path. */
+/* Responds with the group whose id is in the path. */
 static int group_reply(struct bb_request *rq)
 {
     const struct bb_rows *rows =
@@ -170,9 +170,9 @@ static void group_problem(struct bb_request *rq, json_t *errors, size_t index, c
 }
 
 /*
- * Finds the devices of an organization that deviceIds names: a number is an id (5.0 is 5, as in
- * other fields), a text is an externalId, uuid or id. Ends the request if an entry names no such
- * device. Devices of other organizations get the same error as devices that do not exist.
+ * Sets *ids and *count to the devices that `deviceIds` in the body names. A number is an id (5.0
+ * means 5), a text is an externalId, uuid or id. Ends the request if an entry does not name a
+ * device of the organization.
  */
 static void group_devices(struct bb_request *rq, int64_t organization, int64_t **ids, size_t *count)
 {
@@ -214,7 +214,7 @@ static void group_devices(struct bb_request *rq, int64_t organization, int64_t *
         bb_end(rq, bb_refuse(rq, json_incref(errors)));
 }
 
-/* Responds with an error if a device is named twice or is in a group that has not ended. */
+/* Responds with the reason why `join` failed, such as a device that is already in a group. */
 static int group_taken(struct bb_request *rq, const int64_t *devices, size_t count)
 {
     if (strcmp(bb_constraint(rq), "certificate_member_once") != 0)

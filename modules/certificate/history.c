@@ -81,7 +81,7 @@ struct chunk {
     int64_t issued; /* certificates, in all chunks so far */
 };
 
-/* Issues readings of devices that still exist, and deletes the notes of the other devices. */
+/* Issues the next chunk of readings, and deletes the notes of devices without further readings. */
 static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct certificate *certificate = rq->state;
@@ -131,7 +131,7 @@ static int history_transaction(struct bb_request *rq, void *arg)
     return bb_transaction(rq, history_chunk, chunk);
 }
 
-/* Halves a chunk that fails, to find and skip the faulty device. Ends if no chunk was read. */
+/* Retries a failed chunk with half as many devices. Skips a device that fails alone. */
 int64_t certificate_history(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;

@@ -3,9 +3,9 @@
  * lists, one entry and its outcome, sums, and the export. A cursor of the list is "<start in
  * ms>-<id>" of the last entry seen.
  *
- * A filter may select devices by properties that the module device stores. If few devices match,
- * their ids are kept, and the entries of each device are searched. Otherwise the statement checks
- * the device of each entry, and skips entries of other devices.
+ * A filter may select devices by properties that the module device stores. If few devices match, a
+ * first statement returns their ids, and a second one searches the entries of each device.
+ * Otherwise the statement checks the device of each entry.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -154,8 +154,8 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
 /* clang-format off */
 
 /*
- * The condition on entries `e` that are searched by the selected devices. Because of the OR, the
- * devices are looked up once, and only if needed.
+ * The filter's condition on entries `e` in a statement that reads only entries of the devices $19.
+ * Because of the OR, device_chosen() is called only if needed, and once.
  */
 #define NARROW_CHOSEN                                                                              \
     " AND ($9::bigint IS NULL OR e.group_id = $9::bigint)"                                         \
@@ -163,7 +163,7 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
     " AND e.wh BETWEEN $11::bigint AND $12::bigint"                                                \
     " AND ($13::boolean OR e.device IN (SELECT device_chosen(CASE WHEN $1::boolean THEN NULL"      \
     " ELSE $2::bigint[] END, $14::text, $15::text, $16::text, $17::text, $18::text)))"
-/* The condition on entries that are not searched by the selected devices. */
+/* The filter's condition for a statement that reads entries of any device. */
 #define NARROW NARROW_CHOSEN " AND ($19::bigint[] IS NULL OR e.device = ANY ($19::bigint[]))"
 
 /* The sub-select runs once, because all entries of a device or group have one organization. */
@@ -217,7 +217,7 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
     }
 static const struct bb_sql fetch_few[WAYS] = FETCHES(BB_SQL_REPLICA), fetch_many[WAYS] = FETCHES(BB_SQL_LIST);
 
-/* Fetches entries with a rare status. The indexes of rare statuses omit entries that succeeded. */
+/* Statements for entries with a rare status. Their indexes omit entries that succeeded. */
 #define RARE "e.status <> 'Succeeded' AND "
 static const struct bb_sql fetch_rare[WAYS] = {
     [BY_GROUP] = {OF_ALL(SEES_GROUP " AND " RARE
@@ -239,7 +239,7 @@ static const struct bb_sql get = {
     "SELECT " CERTIFICATE_COLUMNS " FROM certificate_entry e" CERTIFICATE_OF_ENTRY
     " WHERE " SEES_ENTRY,
     0};
-/* The certificate of the entry: its first entries, each with the number of all entries. */
+/* Returns the first 10 entries of the certificate that has entry $3, and the number of all. */
 static const struct bb_sql get_certificate = {
     "SELECT " CERTIFICATE_COLUMNS ", " BB_SQL_MS("c.created_at") ", e.entries FROM (SELECT a.*,"
     " count(*) OVER () AS entries FROM certificate_entry e JOIN certificate_entry a"
@@ -322,8 +322,8 @@ int certificate_of_entry(struct bb_request *rq)
 /* ---- the outcome at an external issuer ---- */
 
 /*
- * $1 entry, $2 status, $3 whether the caller may change it. Succeeded and Cancelled are final, but
- * may be set again. A carried entry is not issued yet.
+ * $1 entry, $2 status, $3 whether the issuer is external. Succeeded and Cancelled are final: only
+ * the same status can be set again. A carried entry cannot be changed, because it is not issued.
  */
 static const struct bb_sql change = {
     "WITH e AS (SELECT id, status FROM certificate_entry WHERE id = $1::bigint FOR UPDATE),"

@@ -1,7 +1,7 @@
 /*
- * The tables of the certificate module, and the state of one generation. The tables are
- * hand-formatted, because clang-format would spread a row over six lines. The tables that
- * certificate.h declares have the order of the columns of statements.
+ * The tables of the certificate module, and the functions that open and close it. The tables are
+ * hand-formatted, because clang-format would spread a row over six lines. The fields in the tables
+ * that certificate.h declares have the order of the statements' columns.
  */
 #include <string.h>
 

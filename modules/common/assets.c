@@ -148,7 +148,7 @@ void assets_free(struct assets *assets)
 
 /* ---- responses ---- */
 
-/* Allows only scripts, styles and connections of this host. Styles may also embed images. */
+/* Allows pages to load resources from this host only, and images from data: and blob: URLs. */
 #define POLICY                                                                                     \
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none';"          \
     " form-action 'self'; frame-ancestors 'none'"

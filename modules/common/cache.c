@@ -1,6 +1,6 @@
 /*
- * One mutex guards everything. It is held for less than a microsecond, except by cache_drop(),
- * which scans one array of numbers.
+ * One mutex guards a cache. Most functions hold it for less than a microsecond. cache_drop() holds
+ * it longer, because it compares the tags of all entries.
  */
 #include "modules/common/cache.h"
 
@@ -25,7 +25,7 @@ struct cache {
     uint64_t seed, epoch, uses;
     size_t sets;
     struct entry *entries;
-    uint64_t *tags; /* by entry; separate from the entries, so that a scan is fast */
+    uint64_t *tags; /* of the entries; a separate array, so that cache_drop() scans less memory */
 };
 
 struct cache *cache_new(size_t entries, uint64_t seed)

@@ -81,8 +81,8 @@ static bool csv_is_number(const char *text)
 }
 
 /*
- * Appends the text, with an apostrophe before each formula and each quote doubled, unless `csv` is
- * NULL. Returns whether the text has a formula.
+ * Appends the text, writes an apostrophe before each formula, and doubles each quote. If `csv` is
+ * NULL, appends nothing. Returns whether the text needs an apostrophe.
  */
 static bool csv_defuse(struct csv *csv, const char *text)
 {

@@ -1,6 +1,6 @@
 /*
- * Writes rows of CSV (RFC 4180) into a growing buffer. The rows are safe to open in a spreadsheet;
- * csv_take_back() reverses this, so that an export can be imported. No side effects; any thread.
+ * Writes rows of CSV (RFC 4180) into a growing buffer. In a spreadsheet, no text becomes a formula;
+ * csv_take_back() restores the text when an export is imported. No side effects; any thread.
  */
 #ifndef COMMON_CSV_H
 #define COMMON_CSV_H
@@ -22,16 +22,16 @@ struct csv {
 };
 
 /*
- * Appends a cell; NULL is an empty cell. A formula gets a leading apostrophe: a text with = + - or
- * @, also as full-width characters, at its beginning (white space and quotes are skipped), or after
- * a semicolon, comma, tab, line end or vertical bar, because a new cell may begin there. A text
- * that begins with a tab or line end also gets an apostrophe. A plain number stays unchanged.
+ * Appends a cell; NULL is an empty cell. Writes an apostrophe before = + - and @ (also full-width)
+ * at the beginning of the text, and after a semicolon, comma, tab, line end or vertical bar,
+ * because a spreadsheet may begin a cell there. Spaces and quotes before the character are skipped.
+ * A text that begins with a tab or line end also gets an apostrophe. A plain number gets none.
  */
 void csv_text(struct csv *csv, const char *text);
 
 /*
- * Copies a text without the apostrophes that csv_text() adds. Returns whether there was one. `out`
- * may be NULL, or the text itself.
+ * Copies the text to `out` without the apostrophes that csv_text() adds. `out` may be `text`
+ * itself, or NULL (nothing is copied). Returns whether the text has such an apostrophe.
  */
 bool csv_take_back(char *out, const char *text);
 

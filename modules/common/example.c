@@ -12,7 +12,7 @@ json_t *example_value(const struct bb_field *field, const char *text)
     return value ? value : json_string(text);
 }
 
-/* The recursion is bounded by the modules' tables. */
+/* Recurses as deep as the fields in a module's tables are nested. */
 static json_t *example_field(const struct bb_field *field, bool all)
 {
     if (field->example)

@@ -1,6 +1,6 @@
 /*
- * Examples of values, made from the fields that modules declare. The reference shows them, and the
- * test of a webhook sends them. The caller owns a result; NULL: out of memory. Any thread.
+ * Makes example values of the fields that modules declare. The API reference shows them, and tests
+ * of webhooks send them. The caller owns a returned value; NULL means out of memory. Any thread.
  */
 #ifndef COMMON_EXAMPLE_H
 #define COMMON_EXAMPLE_H
@@ -14,8 +14,8 @@
 json_t *example_value(const struct bb_field *field, const char *text);
 
 /*
- * Returns an object of the fields: all of them, or those that are required or have an example. If
- * the only field is named ".", returns its example instead.
+ * Returns an object with examples of the fields. If `all` is false, omits fields that are neither
+ * required nor have an example. If the only field is named ".", returns the example of this field.
  */
 json_t *example_of(const struct bb_table *fields, bool all);
 

@@ -10,7 +10,7 @@
 
 #define HASH_SEED UINT64_C(0xcbf29ce484222325)
 
-/* Returns the hash of the bytes, continued from `hash` (HASH_SEED at the beginning). */
+/* Adds the bytes to a hash, which begins as HASH_SEED, and returns it. */
 static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
 {
     const unsigned char *at = bytes;

@@ -19,7 +19,7 @@ enum {
     CHECK_MS = 250, /* between two checks for requests that are late or abandoned */
     WAIT_MS = 60000,
     WITHOUT_MEMORY_MS = 100,
-    TICK_MS = 20, /* precision of the kernel's times, with a margin */
+    TICK_MS = 20, /* margin for the precision of tcpi_last_data_recv */
     FIRST_ROOM = 4096,
     EVENTS = 64
 };
@@ -33,7 +33,7 @@ struct http_client {
     bool broken;  /* the multi handle ran out of memory internally and must not be used any more */
     int epoll, wake_fd;
     int64_t timer_at_ms, check_at_ms;
-    int64_t unused_at_ms; /* when all connections will have been idle for too long */
+    int64_t unused_at_ms; /* from then on, all connections have been idle for idle_s seconds */
     LIST_HEAD(, http_request) flying;
 };
 
@@ -238,7 +238,7 @@ static bool http_is_servers_fault(const struct http_request *request, CURLcode c
 /* Sets the result of a request that has ended. */
 static void http_judge(struct http_request *request, CURLcode code)
 {
-    /* libcurl reports a line above 100 KiB as lack of memory; as CURLE_TOO_LARGE since 8.6 */
+    /* For a line above 100 KiB, libcurl returns CURLE_OUT_OF_MEMORY, since 8.6 CURLE_TOO_LARGE. */
     enum { TOO_LARGE = 100, DIGITS = 18 };
     struct curl_header *length;
     bool lacking = code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE;
@@ -353,7 +353,7 @@ static int http_open_multi(struct http_client *client)
     return -1;
 }
 
-/* Disconnects first: over HTTP/2, libcurl would send what it has buffered when a request ends. */
+/* Disconnects sockets first, because libcurl sends buffered HTTP/2 data when a request ends. */
 static void http_close_multi(struct http_client *client, CURLcode code)
 {
     static const struct sockaddr none = {.sa_family = AF_UNSPEC};
@@ -509,8 +509,8 @@ struct http_client *http_client_new(const struct http_client_options *options)
         return NULL;
     client->options = *options;
     /*
-     * libcurl caches the authorities of a file, but not of a directory. So the file is preferred:
-     * to read Debian's directory takes ten times as long as a handshake.
+     * libcurl caches the certificates of a file, but reads a directory for each connection, which
+     * takes ten times as long as a handshake with Debian's directory. So a file is preferred.
      */
     CURL *easy = curl_easy_init();
     char *file = NULL;

@@ -32,7 +32,7 @@ struct http_client_options {
     const char
         *authorities;   /* file of certificates (PEM), used instead of the system's; "": none */
     int64_t idle_s;     /* how long an unused connection is kept */
-    size_t connections; /* idle connections kept, in total */
+    size_t connections; /* maximum number of idle connections */
     bool http2;         /* if a server offers it over TLS */
     /* Called after each wait, before a socket is used; false ends all requests in flight as late,
      * and closes all connections. NULL: not called. */
@@ -45,7 +45,7 @@ enum http_outcome {
     HTTP_REFUSED,     /* not sent: the address or port is not allowed */
     HTTP_UNREACHABLE, /* not sent: no connection, or no memory */
     HTTP_BROKEN,      /* sent, but without a complete and valid response */
-    HTTP_LATE,        /* no response in time, or abandoned */
+    HTTP_LATE,        /* no response in time, or the caller abandoned the request */
     HTTP_OUTCOMES
 };
 
@@ -93,7 +93,7 @@ struct http_request {
     size_t room, head_bytes, body_bytes;
 };
 
-/* Returns NULL if out of memory or descriptors. */
+/* Creates a client. Returns NULL if out of memory or descriptors. http_client_free() frees it. */
 struct http_client *http_client_new(const struct http_client_options *options);
 
 /* Ends all requests in flight with HTTP_LATE, and closes all connections. */

@@ -1,4 +1,4 @@
-/* The directory `incoming/` of a module, which has the files of requests in progress. */
+/* The directory `incoming/` of a module, in which requests store uploads that are in progress. */
 #ifndef COMMON_INCOMING_H
 #define COMMON_INCOMING_H
 

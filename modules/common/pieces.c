@@ -1,4 +1,4 @@
-/* The lock ensures that no stream is used after the host has closed it, on any thread. */
+/* Each response has a lock, so that no thread uses its stream after the host has closed it. */
 #include "modules/common/pieces.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ struct pieces {
     pthread_mutex_t lock;
     /* Guarded by the lock. */
     struct bb_stream *stream; /* NULL: closed */
-    bool working;             /* a piece is being written, or was requested */
+    bool working;             /* pieces_work() runs or will run */
 };
 
 static void pieces_free(struct pieces *pieces)

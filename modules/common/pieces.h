@@ -25,8 +25,8 @@ struct pieces_source {
     const char *name;           /* of the file that browsers save; NULL: a JSON array */
     const char *const *columns; /* the file's header line, NULL-terminated; or NULL */
     /*
-     * Appends the next rows, or the next items (pieces_add()), and updates `state`. Returns 1 if
-     * there is more, 0 after the last ones, or -1 on failure. May park the fiber.
+     * Appends the next rows, or with pieces_add() the next items, to `text`, and updates `state`.
+     * Returns 1 if more follow, 0 after the last ones, or -1 on failure. May park the fiber.
      */
     int (*write)(struct bb_request *rq, struct csv *text, void *state);
 };
@@ -38,9 +38,9 @@ void pieces_add(struct bb_request *rq, struct csv *text, json_t *item);
 void pieces_add_text(struct bb_request *rq, struct csv *text, const char *item);
 
 /*
- * Responds with a stream. Takes ownership of the slot that the caller took, and of `state` (NULL:
- * out of memory), which it frees with free() at the end. `source` must live as long as the module.
- * Returns the status of the response sent. May park the fiber.
+ * Responds with a stream. The end of the stream releases the slot that the caller took, and calls
+ * free(state). If `state` is NULL, responds that memory ran out. `source` must live as long as the
+ * module. Returns the status of the response sent. May park the fiber.
  */
 int pieces_begin(struct bb_request *rq, struct slots *slots, const struct pieces_source *source,
                  void *state);

@@ -14,9 +14,9 @@ struct scope {
 #define SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->count)
 
 /*
- * Sets the scope: the organization `asked` (organizationId), or if this is 0, all organizations for
- * an Admin, and otherwise the organizations of the account. Returns 0, or the status of the
- * response sent.
+ * Sets the scope to the organization `asked` (organizationId), if bb_organization() accepts it. If
+ * it is 0, sets the scope to all organizations for an Admin, and to the organizations of the
+ * account otherwise. Returns 0, or the status of the response sent.
  */
 static inline int scope_set(struct bb_request *rq, int64_t asked, struct scope *scope)
 {
@@ -32,7 +32,7 @@ static inline int scope_set(struct bb_request *rq, int64_t asked, struct scope *
     return refused;
 }
 
-/* Like scope_set() for the query's organizationId, but ends the request instead of returning. */
+/* Returns the scope for the query's organizationId. Ends the request if scope_set() fails. */
 static inline struct scope scope_asked(struct bb_request *rq)
 {
     struct scope scope;

@@ -10,9 +10,9 @@
 /*
  * ---- networks ----
  *
- * The special networks are not public: private, loopback, link-local, multicast, reserved,
- * documentation, translation. An IPv4 address mapped into IPv6 counts as the IPv4 address; other
- * embeddings (NAT64, 6to4, Teredo) are special as a whole.
+ * Special networks are not part of the public Internet: private, loopback, link-local, multicast,
+ * reserved, documentation, translation. An IPv4-mapped IPv6 address counts as the IPv4 address. All
+ * NAT64, 6to4 and Teredo addresses are special, because they contain other IPv4 addresses.
  */
 
 #define MAPPED 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF
@@ -277,7 +277,7 @@ static const char *target_parts_problem(const struct target_rules *rules, CURLU 
 
 char *target_encode(const char *given)
 {
-    /* the ASCII characters that browsers encode in each part, and the characters that end it */
+    /* path, query, fragment: the ASCII characters to encode, and the characters that end it */
     static const struct {
         const char *encoded, *next;
     } parts[] = {{" \"<>^`{}", "?#"}, {" \"<>'", "#"}, {" \"<>`", ""}};

@@ -24,16 +24,16 @@
 #define TARGET_URL_MAX 2048 /* characters */
 
 struct target_rules {
-    struct bb_network *networks; /* allowed although special */
+    struct bb_network *networks; /* special networks that are allowed nevertheless */
     size_t network_count;
-    struct bb_network *open; /* allowed, on every port */
+    struct bb_network *open; /* networks that are allowed on every port */
     size_t open_count;
-    const json_t *ports; /* borrowed: allowed although not a web server's port */
+    const json_t *ports; /* borrowed: ports that are allowed nevertheless */
 };
 
 // clang-format off
 
-/* The settings of the rules, for modules' tables. `who` names the senders of requests. */
+/* Rows for a module's table of settings. In the help texts, `who` names the senders of requests. */
 #define TARGET_SETTINGS(settings, who)                                                             \
     {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",                      \
      .bind = BB_BIND(settings, allow_networks), .fields = BB_TABLE(target_network_item),           \

@@ -14,8 +14,8 @@
 
 struct zone {
     char name[ZONE_NAME_MAX]; /* first, so that a name can be compared with a zone */
-    size_t count;             /* of changes */
-    int32_t before;           /* offset before the first change */
+    size_t count;             /* number of changes */
+    int32_t before;           /* seconds east of UTC before the first change */
     bool has_rule;            /* for times after the last change */
     struct zone_rule rule;
     struct {
@@ -93,7 +93,7 @@ int zone_rule_parse(const char *text, struct zone_rule *rule)
     *rule = (struct zone_rule){.changes = false};
     if (!zone_skip_name(&text) || !zone_time(&text, &rule->standard))
         return -1;
-    rule->standard = -rule->standard; /* POSIX counts to the west */
+    rule->standard = -rule->standard; /* in POSIX TZ, offsets west of UTC are positive */
     if (!*text)
         return 0;
     if (!zone_skip_name(&text))
@@ -114,7 +114,7 @@ int zone_rule_parse(const char *text, struct zone_rule *rule)
 /* Returns the year of a day (days since 1970). */
 static int zone_year(int64_t days)
 {
-    int year = (int)(1970 + days * 400 / 146097); /* may be wrong by one */
+    int year = (int)(1970 + days * 400 / 146097); /* may be one year off */
 
     while (bb_moment_days(year, 1, 1) > days)
         year--;
@@ -135,7 +135,7 @@ static int64_t zone_change_day(const struct zone_change *change, int year)
         return first + change->day - 1 + (leap && change->day >= 60);
     first = bb_moment_days(year, change->month, 1);
     int64_t next = bb_moment_days(year + change->month / 12, change->month % 12 + 1, 1);
-    int64_t weekday = ((first + 4) % 7 + 7) % 7; /* of the first day; Sunday is 0 */
+    int64_t weekday = ((first + 4) % 7 + 7) % 7; /* of the month's first day; Sunday is 0 */
     int64_t day = first + (change->day - weekday + 7) % 7 + (change->week - 1) * 7;
 
     return day < next ? day : day - 7; /* week 5 is the last week */
@@ -216,7 +216,7 @@ struct zone *zone_parse(const unsigned char *bytes, size_t length)
             zone->change[i].offset = (int32_t)zone_big_endian(types + (size_t)kinds[i] * 6, 4);
     }
     snprintf(rule, sizeof(rule), "%.*s", (int)(end - line - 1), line + 1);
-    zone->has_rule = *rule != '\0'; /* an empty line: there is none */
+    zone->has_rule = *rule != '\0'; /* an empty line: the zone has no rule */
     if (good && (!zone->has_rule || zone_rule_parse(rule, &zone->rule) == 0))
         return zone;
     free(zone);
@@ -317,11 +317,11 @@ int zones_read(const char *directory, void **zones)
             failed = true;
         }
         if (file)
-            (void)fclose(file); /* only read */
+            (void)fclose(file);
     }
     failed = failed || errno;
     if (tree)
-        (void)fts_close(tree); /* only read */
+        (void)fts_close(tree);
     free(bytes);
     if (!failed)
         return 0;

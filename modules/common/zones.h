@@ -1,6 +1,6 @@
 /*
- * The time zones of the system's zone data (TZif, RFC 8536), which turn local times into instants.
- * They never change after they were read. Only zones_read() has side effects. Any thread.
+ * Converts local times to instants, with the system's zone data (TZif, RFC 8536). A zone does not
+ * change after it was read, so any thread may use it. Only zones_read() has side effects.
  */
 #ifndef COMMON_ZONES_H
 #define COMMON_ZONES_H
@@ -25,7 +25,7 @@ struct zone_change {
 struct zone_rule {
     int32_t standard; /* seconds east of UTC */
     int32_t summer;
-    bool changes; /* there is summer time, between the two changes */
+    bool changes; /* the clocks change to summer time at `begin`, and back at `end` */
     struct zone_change begin, end;
 };
 

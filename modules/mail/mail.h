@@ -25,7 +25,7 @@ struct mail_settings {
     bool webhooks;
 };
 
-/* The state of one generation. */
+/* The state of the module. Each reload of the configuration creates another one. */
 struct mail {
     struct bb_host *host;
     const struct mail_settings *settings;
@@ -47,7 +47,7 @@ int mail_command_test(struct bb_request *rq);
 
 /* ---- notices.c ---- */
 
-/* The hook on events about webhooks. */
+/* The hook on events about webhooks: queues a mail to the webhook's owner. */
 int mail_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event, void *state);
 
 #endif

@@ -5,16 +5,16 @@
 #include <string.h>
 
 enum {
-    LINE_MAX_COLUMNS = 75, /* quoted-printable, before the = of a soft line break */
+    LINE_MAX_COLUMNS = 75, /* of quoted-printable text, without the = of a soft line break */
     WORD_MAX_COLUMNS = 60, /* an encoded word; its line also has the name of the header */
     SUBJECT_MAX = 300      /* bytes */
 };
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-#define PLAIN_NAME LETTERS " -"                    /* otherwise a name needs quotes */
+#define PLAIN_NAME LETTERS " -"                    /* a name of these needs no quotes */
 #define PLAIN_SUBJECT PLAIN_NAME ".,:;!?'/()_@+#&" /* without =, which begins an encoded word */
 
-/* Returns the text in the language of a tag such as "de-AT", whose main part has `length` bytes. */
+/* Returns the text for the language named by the first `length` bytes of `tag`, or NULL. */
 static const struct bb_mail_text *message_in(const struct bb_table *texts, const char *tag,
                                              size_t length)
 {

@@ -23,8 +23,8 @@ const struct bb_mail_text *mail_text_for(const struct bb_table *texts, const cha
                                          const char *fallback);
 
 /*
- * Returns the message with lines that end with CRLF; the caller frees it. Control characters of
- * values become spaces, so a value can add neither a header nor a line. NULL: out of memory.
+ * Returns the message, which the caller frees, and sets *length. Returns NULL if out of memory.
+ * Lines end with CRLF. Control characters in values become spaces, so no value can add a header.
  */
 char *mail_message(const struct mail_draft *draft, size_t *length);
 

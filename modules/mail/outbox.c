@@ -227,8 +227,8 @@ static enum smtp_outcome smtp_send(struct smtp_call *call)
     if (!*call->detail)
         snprintf(call->detail, sizeof(call->detail), "%s", curl_easy_strerror(bad));
     /*
-     * A refusal of RCPT or of the mail itself concerns only this mail; of MAIL or AUTH, all mails.
-     * libcurl names the command only in its error text; a refusal after all data is of the mail.
+     * A refused RCPT or message concerns only this mail. A refused MAIL or AUTH concerns all mails.
+     * libcurl names RCPT only in its error text. The message was refused if all of it was sent.
      */
     bool mine = strncmp(call->detail, "RCPT failed", 11) == 0 ||
                 (call->length && call->sent == call->length);
@@ -337,10 +337,10 @@ static void outbox_take(struct bb_request *rq, void *arg)
     taken->found = !taken->again && !failed;
 }
 
-/* Stores the result of an attempt. Runs on a loop. */
+/* Stores the result of an attempt to send the mail. Runs on an event loop. */
 static void outbox_record(struct bb_request *rq, void *arg)
 {
-    /* When a mail has expired, it is taken once more, and abandoned. */
+    /* At the latest, the mail is due when it expires: outbox_take() then abandons it. */
     static const struct bb_sql delay = {
         "UPDATE mail_outbox SET due = least(now() + make_interval(secs => $2::bigint), expires) "
         "WHERE id = $1::uuid",
@@ -441,7 +441,7 @@ int mail_command_test(struct bb_request *rq)
         bb_print(rq, "out of memory\n");
         return 1;
     }
-    /* Blocks the loop, which has no other work in a command. */
+    /* This blocks the event loop, but the loop of a command has no other work. */
     if (smtp_send(&call) != SMTP_SENT) {
         bb_print(rq, "not sent to %s: %s\n", message.to, call.detail);
         return 1;

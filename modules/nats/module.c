@@ -28,7 +28,7 @@ struct nats_settings {
     int64_t timeout;
 };
 
-/* The state of one generation. */
+/* The state of the module. Each reload of the configuration creates another one. */
 struct nats {
     const struct nats_settings *settings;
     struct bb_service log;

@@ -1,11 +1,10 @@
 /*
  * Resolves local times that a clock change repeats or skips.
  *
- * The clock passes a repeated time twice; the order of the readings decides between the two passes.
- * A start takes the pass that is adjacent to the previous row or to a stored reading, else the
- * first. An end takes the first pass after its start. If both passes are possible, or if a time is
- * skipped, the reading is refused: the energy of one hour must not be stored for two hours, and a
- * reading that is sent again must not be stored for the next hour.
+ * The clock shows a repeated time twice, in two passes. A start is in the pass at which the
+ * previous row or a stored reading ends, or else in the first pass. An end is in the first pass
+ * after its start. If both passes remain possible, or if the clock skips a time, the reading is
+ * refused, because otherwise its energy could be stored for the wrong hour, or twice.
  */
 #include <stdlib.h>
 
@@ -32,15 +31,15 @@ struct placing {
     struct reading_submission *submission;
     struct stored *stored;
     struct reading_item *item;
-    const struct reading_item *before, *behind; /* NULL: none */
+    const struct reading_item *before, *behind; /* the neighbors; NULL: none */
     struct zone_times starts, ends;
-    bool begins, closes;            /* the zone's clock shows the start; the end */
-    const struct zone_times *twice; /* the time that stored readings must decide; NULL: none */
+    bool begins, closes;            /* whether the zone's clock shows the start and the end */
+    const struct zone_times *twice; /* a repeated time that other readings decide; NULL: none */
 };
 
 /* clang-format off */
 
-/* $1 device, $2 instants. More than a few instants take a while. */
+/* $1 device, $2 instants. With more than FEW instants, it is a long statement. */
 #define FEW 50
 #define ENDS(condition)                                                                            \
     "(SELECT r.type, r.start_at, r.end_at, r.wh FROM (VALUES ('D'::\"char\"), ('H'::\"char\"))"    \
@@ -124,7 +123,7 @@ static void local_read_clock(struct placing *p)
         p->twice = &p->ends;
 }
 
-/* Returns the stored readings around both instants of a repeated time; NULL: `bb_failed(rq)`. */
+/* Returns the stored readings around both instants of p->twice, or NULL if the query failed. */
 static const struct around *local_look(struct bb_request *rq, const struct placing *p)
 {
     struct stored *stored = p->stored;
@@ -163,7 +162,7 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
     return stored->around[stored->places[p->item - submission->items]];
 }
 
-/* Sets *end to the first end after `start`. If there is none, returns false; *end is the last. */
+/* Returns whether an end is after `start`. Sets *end to the first such end, or to the last end. */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
     if (!ends->count && ends->closes && ends->change > start) {
@@ -179,9 +178,9 @@ static bool local_end_after(const struct zone_times *ends, int64_t start, int64_
 }
 
 /*
- * Resolves a start that occurs twice, and its end. If both passes are possible, takes the pass that
- * is adjacent to the previous row, or else to a stored reading. If both passes are adjacent to
- * stored readings, takes the pass that is free. Returns 0, or -1: `bb_failed(rq)`.
+ * Resolves a start that occurs twice, and the reading's end. If both passes are possible, takes the
+ * one at which the previous row ends, or else the one at which a stored reading ends. If stored
+ * readings end at both, takes the one that none follows. Returns 0, or -1 if a query failed.
  */
 static int local_place_start(struct bb_request *rq, const struct placing *p)
 {
@@ -213,7 +212,7 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
             either = around[1].next_start >= end[1];
         }
     }
-    if (item->unsure) { /* the decision depends on rows of another part of the file */
+    if (item->unsure) { /* rows that are not stored yet may decide otherwise */
         pass = 1;
     } else if (either) {
         local_note_repeated(rq, p, "startDate", item->sent_start.ms, starts->at[0], starts->at[1]);

@@ -20,9 +20,9 @@ static int period_by_end(const void *left, const void *right)
 }
 
 /*
- * Dates without an offset are in the time zone that the request names. If it names none, the
- * device's zone is used for the commissioning and the length of periods. A device is commissioned
- * on a day; if the zone is unknown, this day begins at 00:00 UTC.
+ * Times without an offset are in the time zone that the request names, or else in UTC. The day of
+ * the commissioning and the length of periods are in the request's zone, or else in the device's
+ * zone, or else in UTC.
  */
 int reading_date(struct bb_request *rq, struct reading_submission *submission)
 {

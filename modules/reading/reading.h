@@ -39,7 +39,7 @@ struct reading_settings {
     int64_t exports, exports_per_account;
 };
 
-/* State of one generation. */
+/* The state of the module. Each reload of the configuration creates another one. */
 struct reading {
     const struct reading_settings *settings;
     const struct bb_devices *devices;
@@ -51,7 +51,7 @@ struct reading {
 /* One reading of a request. A value is unknown only after a mistake, which is noted. */
 struct reading_item {
     size_t index; /* in the request */
-    char type;    /* 'H' or 'D'; 0: unknown */
+    char type;    /* 'H' (History) or 'D' (Delta); 0: unknown */
     bool open;    /* a Delta without a start */
     bool has_start, has_end;
     struct bb_moment sent_start, sent_end;
@@ -94,7 +94,7 @@ struct reading_submission {
     size_t count;
     struct reading_note **notes; /* by index; the last element is for the whole request */
     size_t wrong, mistakes[READING_MISTAKES]; /* number of mistakes, and number of each kind */
-    const int64_t *numbers; /* numbers of a bulk upload's rows, by index; NULL: a request */
+    const int64_t *numbers; /* row numbers in a bulk upload, by index; NULL: not a bulk upload */
 };
 
 /* submission.c: notes a mistake of a member of a reading, or of the reading if `member` is NULL. */
@@ -165,7 +165,7 @@ struct reading_range {
     int64_t start, end; /* ms since 1970 */
 };
 
-/* list.c: reads the range from the query. Ends the request if `type` is wrong. */
+/* list.c: reads the range from the query. Ends the request if the parameter `type` is invalid. */
 struct reading_range reading_range(struct bb_request *rq);
 /* Returns the JSON of a reading, owned by the caller; NULL: out of memory. */
 json_t *reading_json(struct bb_request *rq, char type, int64_t start, int64_t end, int64_t wh,

@@ -50,7 +50,7 @@ static const struct bb_field rows_columns[COLUMNS] = {
 
 /* ---- the devices that the rows of a call name ---- */
 
-/* Lists the keys, each once, unless the row has two keys. */
+/* Lists the keys, each once, except in rows with two keys. `places` has each key's index + 1. */
 static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                          size_t count)
 {
@@ -59,7 +59,7 @@ static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bul
     for (size_t i = 0; i < count; i++) {
         const char *cell = rows[i]->cells[DEVICE], *zone = rows[i]->cells[ZONE];
         const char *key = cell ? bb_trimmed(rq, cell) : "", *sent = rows[i]->name_as_sent;
-        json_int_t place = sent ? 0 : json_integer_value(json_object_get(places, key)); /* from 1 */
+        json_int_t place = sent ? 0 : json_integer_value(json_object_get(places, key));
 
         if (!*key) {
             bb_bulk_problem(rq, rows[i], "externalId", "is required");
@@ -214,10 +214,10 @@ static int rows_judge(struct bb_request *rq, struct reading_submission *const *l
 }
 
 /*
- * A Delta reading without a start begins at the end of the previous reading. A previous reading
- * with a mistake is not stored. So this removes the readings with a start and a mistake, and
- * judges the rest again, until only readings without a start have mistakes; before that, their
- * mistakes may come from wrong starts. Returns 0, or -1: `bb_failed(rq)`.
+ * A Delta reading without a start begins at the end of the previous reading. If the previous
+ * reading has a mistake, it is not stored, and this start is wrong. So removes the readings that
+ * have a start and a mistake, and judges the others again, until only readings without a start have
+ * mistakes. Returns 0, or -1 if a query failed.
  */
 static int rows_judge_open(struct bb_request *rq, struct call *call,
                            struct reading_submission *submission, struct one *ones)
@@ -249,9 +249,9 @@ static int rows_judge_open(struct bb_request *rq, struct call *call,
 }
 
 /*
- * Reports the mistakes of the rows, and removes these rows. In a check, the other rows claim their
- * periods. A Delta reading without a start claims only its end, because it begins at the end of the
- * previous reading, which may be in another part of the file.
+ * Reports the mistakes of rows, and removes these rows from the submission. In a check, each other
+ * row claims its period, so that overlapping rows are found. A Delta reading without a start claims
+ * only its last millisecond: its start depends on rows that another call may check.
  */
 static void rows_conclude(struct bb_request *rq, struct call *call,
                           struct reading_submission *submission, const struct one *ones)
@@ -328,7 +328,7 @@ static int rows_process(struct bb_request *rq, struct call *call, struct bb_bulk
         .list = bb_alloc(rq, (call->count + 1) * sizeof(struct reading_submission *)),
         .ones = bb_alloc(rq, (call->count + 1) * sizeof(struct one *)),
     };
-    int64_t last = -1; /* device of the crowd */
+    int64_t last = -1; /* id of the device that was added to the crowd last */
 
     for (size_t from = 0, to; from < call->count; from = to) {
         struct reading_submission *submission = bb_alloc(rq, sizeof(*submission));

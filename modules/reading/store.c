@@ -17,9 +17,9 @@
 /* clang-format off */
 
 /*
- * $1 device, $2 now; $3 to $6 for Delta and $7 to $10 for History: the first end, and start, end
- * and Wh of the latest reading, or null without a reading of the type. A device without readings
- * has a row that ends in the year 1. Devices are locked in the order of their ids, as everywhere.
+ * $1 device, $2 now, $3 to $6 the new Delta readings, $7 to $10 the new History readings: the end
+ * of the first one, and start, end and Wh of the last one; null if there are none. Locks the rows
+ * in the order of their devices, so that requests cannot deadlock.
  */
 enum { TOUCH_DEVICE, TOUCH_NOW, TOUCH_DELTA, TOUCH_HISTORY = 6, TOUCH_VALUES = 10 };
 #define TOUCH(keys)                                                                                \
@@ -84,7 +84,7 @@ static const struct bb_keyed store = {
 
 /* ---- adding ---- */
 
-/* Returns a column of a table of values as a PostgreSQL array. NULL: out of memory. */
+/* Returns one column of the values as the text of a PostgreSQL array, or NULL if out of memory. */
 static const char *store_array(struct bb_request *rq, const struct bb_value *value, size_t rows,
                                size_t columns)
 {
@@ -187,7 +187,7 @@ static json_t *store_set_values(struct bb_request *rq, const struct bb_device *d
                              bb_time_text(rq, last->end), "value", (json_int_t)wh, "unit", "Wh"));
 }
 
-/* Counts stored readings. Not called for a replay (the stored response of another request). */
+/* After the commit: adds the stored readings to the metric. */
 static void store_count(struct bb_request *rq, struct bb_tx *unit, void *arg)
 {
     const struct reading_submission *submission = arg;
@@ -272,7 +272,7 @@ int reading_store(struct bb_request *rq, struct reading_submission *submission)
 
     if (status)
         return status;
-    /* The commit failed. If the reason is an overlap, each reading is checked again. */
+    /* The commit failed. If the reason may be an overlap, find the readings that overlap. */
     if (strcmp(bb_sqlstate(rq), "BB409") != 0 && strcmp(bb_sqlstate(rq), "23505") != 0)
         return bb_failed(rq);
     const struct bb_rows *rows = bb_query_or_end(rq, &look, BB_ARGS(bb_i(device->id)));

@@ -35,7 +35,7 @@ struct upstream_settings {
     json_t *allow_networks, *allow_ports, *open_networks;
 };
 
-/* The state of one generation. */
+/* The state of the module. Each reload of the configuration creates another one. */
 struct upstream {
     struct bb_host *host;
     const struct upstream_settings *settings;
@@ -80,7 +80,7 @@ struct call {
     atomic_bool left;      /* the caller does not wait any more */
     bool handed, answered; /* handed to the worker; the caller saw the completion */
     int64_t account;       /* the account that holds the slot */
-    /* counted against upstream.memory: body and maximum response; later only the response */
+    /* what counts against upstream.memory: body and body_max; later only the response */
     size_t bytes_held;
 
     /* The request, copied. */
@@ -233,7 +233,7 @@ static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
     call->body = request->body ? malloc(request->length + 1) : NULL;
     bool traced = false, typed = false, good = call_append(call, "Expect:");
 
-    /* An empty value is written as "Name;", because "Name:" would remove a header of libcurl. */
+    /* libcurl sends a header with an empty value for "Name;". "Name:" would remove the header. */
     for (size_t i = 0; i < request->header_count && good; i++) {
         const char *name = request->headers[i].name, *value = request->headers[i].value;
 
@@ -280,7 +280,7 @@ static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
     return response;
 }
 
-/* Releases the call's slot. The bytes of its response count until the call is freed. Any thread. */
+/* Releases the call's slot. Of its bytes, only the response counts from now on. Any thread. */
 static void call_leave_place(struct upstream *upstream, struct call *call)
 {
     size_t over = call->bytes_held - call->response.length;
@@ -345,7 +345,7 @@ static const struct bb_upstream_response *upstream_send(void *state, struct bb_r
                                  : "Out of memory");
     }
     bb_wake(upstream->host, UPSTREAM_WORKER);
-    /* If the wait timed out, the worker may still be using the call. */
+    /* If the wait times out, the worker may still be writing call->response. */
     if (bb_completion_wait(rq, call->completion, call->http.timeout_ms + GRACE_MS))
         return &late;
     call->answered = true;
@@ -392,7 +392,7 @@ static int call_take_headers(struct call *call)
     return 0;
 }
 
-/* Once the completion is signaled, the call's result belongs to the caller. */
+/* Hands the result to the caller: after bb_completion_signal(), the call belongs to the caller. */
 static void call_done(struct http_request *http)
 {
     struct call *call = http->arg;
@@ -562,7 +562,7 @@ static int upstream_open(struct bb_host *host, void **state)
     return 0;
 }
 
-/* Runs before the first request. A command has no worker, so this does not run there. */
+/* Called before the first request. Not called in a command, which has no worker. */
 static void upstream_start(struct bb_host *host, void *state)
 {
     struct upstream *upstream = state;

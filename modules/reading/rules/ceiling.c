@@ -8,7 +8,7 @@
 #define DECIMALS 1e9L
 #define EXACT 1e-17L
 
-/* Returns the decimal number that was sent, which the double approximates. */
+/* Returns the number with up to nine decimals that the double approximates, or else the double. */
 static long double ceiling_decimal(double number)
 {
     long double near = roundl(number * DECIMALS) / DECIMALS;

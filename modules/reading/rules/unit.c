@@ -35,6 +35,6 @@ bool unit_decimal(const char *text, double *number)
     char *end;
 
     *number = strtod(text, &end);
-    /* strtod() also reads blanks, hexadecimal numbers and words such as "inf". */
+    /* strtod() also accepts leading blanks, hexadecimal numbers and words such as "inf". */
     return end > text && !*end && !text[strspn(text, "0123456789+-.eE")] && isfinite(*number);
 }
