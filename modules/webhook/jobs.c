@@ -19,8 +19,8 @@
 #define LATEST_DAY "(" LATEST " AT TIME ZONE 'UTC')::date"
 
 /*
- * Abandons deliveries that wait for a retry, or that were queued again by a request. The age of a
- * delivery counts from the time it was queued, or from its next attempt if this is later.
+ * Abandons old deliveries that wait for a retry, or that a request queued again. The age counts
+ * from the time when the delivery was queued, or from its next attempt if that is later.
  */
 static const struct bb_sql expire_waiting = {
     "WITH old AS (DELETE FROM webhook_waiting WHERE id = ANY (ARRAY(SELECT id FROM webhook_waiting"
@@ -45,7 +45,7 @@ static const struct bb_sql expire_log = {
     " ORDER BY d.id LIMIT " BATCH_TEXT ") d LIMIT " BATCH_TEXT ") expired ON CONFLICT DO NOTHING",
     BB_SQL_WRITE | BB_SQL_LONG,
 };
-/* Moves the cursors of these webhooks past the deliveries that expire_log has abandoned. */
+/* Moves the cursors of inactive webhooks past the deliveries that expire_log has abandoned. */
 static const struct bb_sql expire_cursors = {
     "UPDATE webhook_backlog b SET cursor = webhook_day_floor(" LATEST_DAY
     ") - 1 FROM webhook_hook h"
@@ -105,10 +105,10 @@ void webhook_sweep(struct bb_request *rq)
 /*
  * ---- webhook.partitions ----
  *
- * Creates the partitions of the coming week, drops those older than webhook.retention_days, and
- * thins those older than webhook.delivered_retention_days. Each is a separate statement, which
- * waits at most 2 s for its locks. If a statement fails, the job retries it an hour later. Without
- * new partitions for a week, rows go to the default partition until a later run moves them.
+ * Creates the partitions of the coming week. Drops partitions older than webhook.retention_days,
+ * and deletes successful deliveries older than webhook.delivered_retention_days. Each statement is
+ * for one partition, and waits at most 2 s for its locks. If it fails, the job retries it an hour
+ * later. Without a partition, rows go to the default partition until a later run moves them.
  */
 
 #define AHEAD_DAYS 7
@@ -133,6 +133,6 @@ void webhook_partitions(struct bb_request *rq)
 
     for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
         if (!bb_query(rq, &retire, BB_ARGS(bb_t(bb_cell(rq, rows, i, 0)), days)))
-            bb_log(rq, BB_WARN, "a partition of webhook_delivery was not dropped or thinned: %s",
+            bb_log(rq, BB_WARN, "cannot drop or clean up a partition of webhook_delivery: %s",
                    bb_sqlstate(rq));
 }

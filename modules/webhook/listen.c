@@ -112,7 +112,7 @@ static const json_t *listen_call(struct bb_request *rq, struct listen *listen, c
     return NULL;
 }
 
-/* Sends an event until it succeeds, and commits it. Returns whether the next event may follow. */
+/* Sends an event until this succeeds, and commits its offset. Returns whether both succeeded. */
 static bool listen_forward(struct bb_request *rq, struct listen *listen, const json_t *event)
 {
     size_t length;

@@ -122,7 +122,7 @@ void destination_take(struct bb_request *rq, json_t *value, json_t *columns);
 
 /* ---- webhooks.c ---- */
 
-/* The members `url` and `events`: see struct option. */
+/* Take the members `url` and `events` of a request: see struct option. */
 void webhook_take_url(struct bb_request *rq, json_t *value, json_t *columns);
 void webhook_take_events(struct bb_request *rq, json_t *value, json_t *columns);
 
@@ -133,8 +133,8 @@ void webhook_pause_heard(void *state, const char *payload);
 /* ---- deliveries.c, search.c ---- */
 
 /*
- * The columns of webhook_deliveries AS d, in the order of webhook_delivery_fields. In the log, the
- * headers of an attempt are lines; headers known from the delivery (attempt_sign()) are added.
+ * The columns of webhook_deliveries AS d, in the order of webhook_delivery_fields. The log has the
+ * headers of an attempt as lines. The headers that attempt_sign() omits there are added here.
  */
 // clang-format off
 #define DELIVERY_COLUMNS                                                                           \

@@ -88,7 +88,7 @@ static void filter_count_pattern(struct filter *filter)
 
 /* ---- operators ---- */
 
-/* Returns the predicate that a value equals `value`. Both may be objects or arrays. */
+/* Returns the predicate that the JSON at `place` equals `value`, which may be of any type. */
 static const char *filter_same(struct filter *filter, json_t *value, struct place place)
 {
     struct bb_request *rq = filter->rq;

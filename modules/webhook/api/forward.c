@@ -10,7 +10,7 @@
 
 #define EVENTS 100 /* at a time */
 
-/* $1 destination, $2 number of events. The webhook that has waited longest comes first. */
+/* $1 destination, $2 maximum number of events. The webhook that has waited longest comes first. */
 static const struct bb_sql next = {
     "SELECT h.id, c.after, l.last, CASE WHEN c.committed < h.dropped_to THEN h.dropped_to END,"
     " (SELECT busbar_timeline())"

@@ -5,9 +5,9 @@
  *
  * Ids increase in the order in which transactions get them, but the transactions may commit in a
  * different order. So a response must end with an event before which no further event can appear.
- * It waits until all transactions have ended that had begun when this event was visible, because
- * only they can have lower ids. If that takes long, the response ends at the cursor of the shard,
- * below which the sender has already made sure that no further event can appear.
+ * Only transactions that began before this event was visible can have lower ids, so the request
+ * waits until they have ended. If that takes long, the response ends at the cursor of the shard:
+ * the sender has already made sure that no further event can appear below this cursor.
  *
  * A request that waits for events has a fiber and a timer, and uses no connection to the database.
  */
@@ -16,12 +16,12 @@
 
 enum {
     LIMIT = 100,       /* events of a response, by default */
-    AGAIN_MS = 5000,   /* a waiting request looks again, because notifications may be lost */
-    SETTLE_MS = 1000,  /* minimum time to wait for transactions */
+    AGAIN_MS = 5000,   /* between two reads of a waiting request: a notification may be lost */
+    SETTLE_MS = 1000,  /* how long a request waits for older transactions, even if wait=0 */
     SETTLE_MOST = 256, /* maximum ms between two checks for these transactions */
 };
-#define CONSUMERS "100"     /* of a webhook */
-#define PAGE_BYTES "262144" /* of the payloads of a response; only the first may exceed it */
+#define CONSUMERS "100"     /* maximum per webhook */
+#define PAGE_BYTES "262144" /* limit of a response's payloads; only the first may exceed it */
 
 // clang-format off
 const struct bb_field poll_event_fields[] = {
@@ -80,8 +80,8 @@ static const char not_polled[] = "The events of this webhook are sent to its url
 /* ---- GET /api/chat/webhooks/:id/events ---- */
 
 /*
- * $4 consumer, $5 number of events. A snapshot contains all transactions below low_xact, and none
- * from next_xact on.
+ * $4 consumer, $5 maximum number of events. The last two columns: all transactions with an xid
+ * below low_xact have ended, and the statement sees none with an xid of next_xact or above.
  */
 static const struct bb_sql look = {
     "SELECT h.kind, coalesce(c.committed, 0), c.committed > 0 AND c.committed < h.dropped_to,"
@@ -112,7 +112,7 @@ const struct bb_sql poll_page = {
 };
 
 struct range {
-    int64_t from, last; /* last 0: there are no events */
+    int64_t from, last; /* offsets: the events after `from`, up to `last`; last 0: no events */
     int64_t cursor;     /* of the shard */
     int64_t low_xact, next_xact;
 };

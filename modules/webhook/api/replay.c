@@ -50,8 +50,8 @@ static const struct bb_sql count = {
 };
 
 /*
- * $1 to $7 as above, $8 the number that match. The lock makes a DELETE of the webhook wait. No
- * rows: another replay is running, or the webhook was deleted.
+ * $1 to $7 as for `count`, $8 the number of matching deliveries. The lock makes a DELETE of the
+ * webhook wait. Returns no row if a replay is already running, or the webhook was deleted.
  */
 static const struct bb_sql start = {
     "INSERT INTO webhook_replay AS r (webhook, since, until, delivered, events, cursor, upto,"
@@ -73,7 +73,7 @@ static const struct bb_sql cancel = {
 
 /* clang-format off */
 
-/* Returns webhook_replay_fields. */
+/* Selects the values of webhook_replay_fields. */
 static const struct bb_sql find = {
     "SELECT r.state, r.matched, r.queued, (SELECT count(*) FROM webhook_waiting w"
     " WHERE w.webhook = r.webhook AND w.replay), " BB_SQL_MS("r.since") ", " BB_SQL_MS("r.until")

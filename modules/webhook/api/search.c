@@ -19,7 +19,7 @@
 
 /*
  * $1 webhook, $2 upper bound of the ids, $3 the conditions, an object with members of the query. An
- * id has the day on which it was made, which may differ by one from the day of created_at.
+ * id contains a day, which may be one day before or after the day of created_at.
  */
 #define GIVEN(name) "($3::jsonb ->> '" name "')"
 #define DAY(of) "webhook_day_floor((" GIVEN(of) "::timestamptz AT TIME ZONE 'UTC')::date"
@@ -57,7 +57,7 @@ static const struct bb_sql export_rows = {
 
 /* clang-format on */
 
-/* Returns the last id that a statement has read, if it has read SCAN deliveries. */
+/* Returns the id of the last of SCAN deliveries; no row: there are fewer. */
 static const struct bb_sql scanned = {
     "SELECT d.id FROM webhook_delivery d WHERE" RANGE "OFFSET " SCAN_LAST " LIMIT 1",
     BB_SQL_LIST,

@@ -54,7 +54,7 @@ int webhook_statistics(struct bb_request *rq)
     return bb_reply_fields(rq, rows, (size_t)limit, 0, webhook_statistics_fields, 5);
 }
 
-/* GET /api/chat/webhooks/:id/statistics: the hours of the last day, oldest first. $1 webhook */
+/* GET /api/chat/webhooks/:id/statistics: the last 24 hours, oldest first. $1 the webhook's id */
 /* clang-format off */
 static const struct bb_sql hours = {
     "SELECT " BB_SQL_MS("hour") ", count(*) FILTER (WHERE state = 'delivered'),"

@@ -18,10 +18,10 @@ enum {
 };
 
 /*
- * The columns of webhook_hook AS h for webhook_text(): the id; the members before `secret` and
- * those after it, as JSON without braces and without nulls; the sealed members. PLAIN and WORD cost
- * half as much as to_json(): PLAIN for values whose text is JSON, WORD for texts without characters
- * that JSON escapes. COMPACT removes the blanks of jsonb, which has no texts with blanks here.
+ * The columns that webhook_text() reads: the id; the members before `secret` and the members after
+ * it, as JSON without braces and nulls; the sealed members. PLAIN and WORD are twice as fast as
+ * to_json(). PLAIN is for values that are JSON, WORD for texts that JSON does not escape. COMPACT
+ * removes the spaces that PostgreSQL adds to jsonb; texts in these columns have no spaces.
  */
 // clang-format off
 #define MEMBER(name, value) "'\"" name "\":' || to_json(" value ")"
@@ -74,8 +74,8 @@ const char *webhook_masked(struct bb_request *rq, const char *secret)
 }
 
 /*
- * Returns a sealed secret masked, as JSON that lives as long as the request. If no key of
- * secrets.keys opens the secret, it logs this and returns "****".
+ * Opens a sealed secret and returns it masked, as JSON that lives as long as the request. If no key
+ * of secrets.keys opens the secret, logs an error and returns "****".
  */
 static json_t *webhook_mask(struct bb_request *rq, int64_t id, const char *cell)
 {
@@ -228,7 +228,7 @@ static int webhook_insert(struct bb_request *rq, struct bb_tx *tx, void *arg)
                        (long long)webhook->settings->per_account);
     json_t *json = bb_hold(rq, webhook_json(rq, rows, 0));
 
-    json_object_del(json, "health"); /* a new webhook has none */
+    json_object_del(json, "health"); /* the response to a POST has no health */
     webhook_show_secret(rq, json, new->secret);
     return bb_reply(rq, 201, json_incref(json));
 }
@@ -276,9 +276,9 @@ struct list {
 };
 
 /*
- * $1 last id seen, $2 all, $3 account, $4 number of webhooks, $5 limit of bytes (of the members of
- * variable size, and 500 for the others); the first webhook is returned even if it exceeds the
- * limit. The last column is the number of webhooks without the limit of bytes.
+ * $1 the id of the last webhook read, $2 whether to list all accounts' webhooks, $3 the account, $4
+ * limit of webhooks, $5 limit of bytes. The first webhook is returned even if it exceeds $5. The
+ * last column is the number of webhooks that would be returned without $5.
  */
 static const struct bb_sql list_page = {
     "SELECT " COLUMNS ", h.found FROM (SELECT h.*, count(*) OVER () AS found,"
@@ -301,7 +301,7 @@ static const struct bb_rows *webhook_fetch(struct bb_request *rq, const struct l
                                    bb_i((int64_t)count), bb_i(bytes)));
 }
 
-/* Returns the number of webhooks without the limit of bytes. */
+/* Returns the number of webhooks that list_page would return without the limit of bytes. */
 static size_t webhook_found(struct bb_request *rq, const struct bb_rows *rows)
 {
     return bb_count(rq, rows) ? (size_t)bb_cell_int(rq, rows, 0, COLUMN_COUNT) : 0;
@@ -361,7 +361,7 @@ void webhook_changed(void *state, const char *payload)
         sender_changed(sender, hook ? strtoll(payload + 5, NULL, 10) : 0);
 }
 
-/* Payload NULL: notifications may be lost, so the next heartbeat reads the pause switch. */
+/* Payload NULL: notifications may have been lost. Each heartbeat reads the pause switch, too. */
 void webhook_pause_heard(void *state, const char *payload)
 {
     if (payload)

@@ -8,13 +8,13 @@
 #include <string.h>
 
 /*
- * ---- secrets: sealed under the webhook's id, and opened ----
+ * ---- secrets ----
  *
  * Secrets are never logged. This module wipes a plain secret from its own memory; the host owns the
  * response that shows the secret once.
  */
 
-/* The part "secret" keeps its old purpose without a name. */
+/* The purpose of the part "secret" has no name, because older versions sealed it without one. */
 void webhook_purpose(int64_t webhook, const char *part, char purpose[64])
 {
     bool named = strcmp(part, WEBHOOK_PART_SECRET) != 0;

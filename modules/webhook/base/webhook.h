@@ -27,8 +27,8 @@
 #define WEBHOOK_AUTH_CHANNEL "busbar_auth"
 
 /*
- * SQL expressions: one attempt in a log, the log with one more attempt, and the number of the new
- * attempt. A log keeps the last 100 attempts, however often its delivery is sent again.
+ * SQL expressions for the log of a delivery, a JSON array of its last attempts (up to 100): an
+ * attempt, the log with this attempt appended, and the number of this attempt.
  */
 #define WEBHOOK_ATTEMPT(number, at, status, took, error, answer, headers)                          \
     "jsonb_build_object('number', " number                                                         \
@@ -39,8 +39,8 @@
 #define WEBHOOK_NUMBER(log) "coalesce((" log " -> -1 ->> 'number')::int, 0) + 1"
 
 /*
- * An SQL expression: the webhook h has no filter, or its filter matches the payload, which is an
- * expression of webhook_payload(). If jsonb cannot hold the payload, the filter is ignored.
+ * An SQL condition: the webhook h has no filter, or its filter matches `payload`, a call of
+ * webhook_payload(). If this call returns null, jsonb cannot hold the payload; all filters match.
  */
 #define WEBHOOK_FILTERED(payload)                                                                  \
     "(h.filter_path IS NULL OR coalesce(" payload " @@ h.filter_path, true))"
@@ -93,9 +93,9 @@ struct webhook {
     struct retry_delays retry_delays; /* webhook.retry_delays */
     struct target_rules targets;      /* webhook.allow_networks, .allow_ports and .open_networks */
     struct sender *sender;
-    struct slots *tests;        /* in progress (modules/common/slots.h) */
-    struct slots *long_answers; /* in progress */
-    struct slots *polls;        /* that wait for events */
+    struct slots *tests;        /* tests in progress (modules/common/slots.h) */
+    struct slots *long_answers; /* responses in progress that need several statements */
+    struct slots *polls;        /* requests that wait for events */
     struct waiters *waiters;
 };
 
@@ -104,8 +104,8 @@ struct webhook {
 #define WEBHOOK_SECRET_MAX 256 /* characters */
 
 /*
- * The parts of a webhook that are sealed, with the names of their columns. A sealed text can be
- * opened only with the name of its part.
+ * The parts of a webhook that are stored sealed (encrypted). Each part is named after its column. A
+ * sealed text can be opened only with the name of its part.
  */
 #define WEBHOOK_PART_SECRET "secret" /* also for the previous secret */
 #define WEBHOOK_PART_HEADERS "headers"
@@ -116,8 +116,8 @@ struct webhook {
 void webhook_purpose(int64_t webhook, const char *part, char purpose[64]);
 
 /*
- * Opens a sealed text from a cell (bytea as \x hexadecimal). The caller frees it. NULL: no key
- * opens it. Ends the request if memory runs out.
+ * Opens a sealed text from a cell (bytea as \x hexadecimal). The caller frees the result. Returns
+ * NULL if no key opens the text. Ends the request if memory runs out.
  */
 char *webhook_secret_open(struct bb_request *rq, int64_t webhook, const char *part,
                           const char *cell);
@@ -144,7 +144,7 @@ struct waiter {
 struct waiters *waiters_new(struct bb_host *host);
 void waiters_free(struct waiters *waiters);
 
-/* Returns a waiter in the request's memory. */
+/* Adds a waiter, which lives as long as the request. `id`: see struct waiter. */
 struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t id, bool test);
 
 /*

@@ -41,7 +41,7 @@ int retry_time_policy(const json_t *policy, struct retry_delays *delays);
 
 /*
  * Parses Retry-After (seconds, or an HTTP date) without blanks around it. `now_s` is seconds since
- * 1970. Returns seconds from now, or 0.
+ * 1970. Returns seconds from now, or 0 if the value is invalid or in the past.
  */
 int64_t retry_time_after(const char *value, int64_t now_s);
 

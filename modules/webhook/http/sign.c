@@ -99,7 +99,7 @@ int sign_body(const struct sign_key *key, const void *body, size_t length, char 
     return 0;
 }
 
-/* Writes the beginning of the text that is signed. Returns its length, or -1. */
+/* Writes the beginning of the text that is signed. Returns its length, or -1 if it is too long. */
 static int sign_head(char head[HEAD], const char *id, int64_t timestamp)
 {
     int length = snprintf(head, HEAD, "%s.%" PRId64 ".", id, timestamp);

@@ -34,8 +34,8 @@ struct sign_key; /* for one secret */
 bool sign_secret_good(const char *secret);
 
 /*
- * Returns a key that the caller owns; NULL: out of memory. The secret is not kept. A stored secret
- * that sign_secret_good() refuses (older versions accepted it) is used as text.
+ * Returns a key that the caller owns, or NULL if out of memory. It does not refer to `secret`. If
+ * sign_secret_good() refuses the secret (older versions accepted it), its text is the key.
  */
 struct sign_key *sign_key_new(EVP_MAC *algorithm, const char *secret);
 void sign_key_free(struct sign_key *key);
@@ -47,7 +47,7 @@ int sign_body(const struct sign_key *key, const void *body, size_t length, char 
 int sign_standard(const struct sign_key *const *keys, size_t count, const char *id,
                   int64_t timestamp, const void *body, size_t length, char out[SIGN_STANDARD]);
 
-/* Generates a pair of keys. Returns 0, or -1 without memory or random numbers. */
+/* Generates a pair of keys. Returns 0, or -1 if memory or random numbers are unavailable. */
 int sign_pair_make(char private_key[SIGN_PAIR], char public_key[SIGN_PAIR]);
 
 /* Returns a private key, to be freed with EVP_PKEY_free(); NULL: invalid, or out of memory. */

@@ -41,9 +41,9 @@ enum {
 #define FILTERED WEBHOOK_FILTERED("(SELECT webhook_payload($5::text))")
 
 /*
- * Joins `o`, the place in the order of the key, to a webhook h with `ordering`. For other webhooks
- * o.id is null, and the delivery gets an id from the sequence. webhook_order() is STRICT: it does
- * nothing if an argument is null. PostgreSQL might check a separate condition only after the call.
+ * For a webhook h with `ordering`, webhook_order() returns the delivery's id and its place in the
+ * order of the key, as `o`. For other webhooks o is null, because webhook_order() is STRICT: it is
+ * not called with a null argument. A WHERE condition might be evaluated only after the call.
  */
 #define ORDERED(key)                                                                               \
     " LEFT JOIN LATERAL webhook_order(CASE WHEN h.ordering IS NOT NULL THEN h.id END, " key ") o"  \
@@ -138,8 +138,8 @@ static const struct bb_sql enqueue_about = {
 /* clang-format on */
 
 /*
- * The events that one statement enqueues: one event of a unit, or several with the same name and
- * audience. The texts live as long as the request.
+ * The events that one statement enqueues: one event, or several of a transaction that have the same
+ * name and audience. The texts live as long as the request.
  */
 struct gathered {
     struct webhook *webhook;

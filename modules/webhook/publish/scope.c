@@ -31,7 +31,7 @@ static const struct bb_sql write_scope = {
     BB_SQL_WRITE,
 };
 
-/* Refreshes the scope of the account whose id is `arg` itself; 0: of all owners. */
+/* Refreshes the scope of an account. `arg` is its id, not a pointer; 0: all owners of webhooks. */
 static void scope_refresh(struct bb_request *rq, void *arg)
 {
     static const struct bb_sql owners = {
@@ -82,6 +82,6 @@ void webhook_auth_heard(void *state, const char *payload)
         waiters_access_changed(webhook->waiters, account);
     if (payload && !one)
         return;
-    /* if this fails (out of memory), the job does it within a minute */
+    /* if this fails (out of memory), a job calls webhook_refresh_owners() within a minute */
     bb_run(webhook->host, scope_refresh, (void *)account); // NOLINT
 }

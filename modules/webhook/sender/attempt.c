@@ -20,7 +20,7 @@ enum {
     CHECKED = 8 /* receivers checked for one that can be forgotten */
 };
 
-/* TLS sessions. libcurl does not free a share while a request uses it. */
+/* TLS sessions. They are counted, because libcurl cannot free a share that a request uses. */
 struct receiver_sessions {
     CURLSH *share;
     size_t holders;
@@ -44,10 +44,10 @@ struct attempt {
     struct curl_slist headers[HEADERS];
     char lines[HEADERS][HEADER_ROOM];
     size_t header_count, known; /* the log omits the first `known` headers */
-    struct curl_slist bearer;   /* the header with an access token; data NULL: none */
+    struct curl_slist bearer;   /* header with the access token; its data is NULL without one */
     struct oauth_waiter waiter; /* for the access token */
     bool waiting;               /* counted in receiver->waiting */
-    bool unsent;                /* the lease ended before libcurl could send the request */
+    bool unsent;                /* not sent, because of the lease, a pause or a change */
 };
 
 /* ---- receivers ------------------------------------------------------------------------------ */
@@ -283,7 +283,7 @@ static int attempt_sign(struct attempt *attempt)
     return failed | attempt_add_headers(attempt, parts->oauth ? oauth_header(parts->oauth) : NULL);
 }
 
-/* Keeps an attempt that has ended, or was not started, for reuse. */
+/* Releases what an attempt refers to, and puts it into sender->attempts for reuse. */
 static void attempt_drop(struct attempt *attempt)
 {
     struct http_request *http = &attempt->http;
@@ -420,8 +420,8 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 }
 
 /*
- * Handles an attempt that this host did not send, or cut off. The attempt counts neither for the
- * delivery nor for the pace of its webhook.
+ * Handles an attempt that this host did not send, or cut off. It does not count: the delivery keeps
+ * its number of tries, and its flow keeps its class.
  */
 static void attempt_take_back(struct sender *sender, struct delivery *delivery)
 {
@@ -620,7 +620,7 @@ static json_t *attempt_sent(const struct attempt *attempt)
     return json_stringn(lines, length);
 }
 
-/* The status of the response decides, even if the body exceeds the limit. */
+/* Evaluates an ended attempt. A status counts as a response even if the body exceeds BODY_MAX. */
 static void attempt_judge(struct sender *sender, struct delivery *delivery,
                           const struct http_request *http)
 {
@@ -660,8 +660,8 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
 }
 
 /*
- * An attempt without a response after the end of the lease has an unknown outcome. It does not
- * count. The next owner repeats it, or this host when it has its lease again.
+ * Called when a request has ended. If it got no response and the lease has ended, too, its outcome
+ * is unknown. Then the attempt does not count, and the next owner of the shard repeats it.
  */
 static void attempt_done(struct http_request *http)
 {

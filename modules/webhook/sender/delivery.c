@@ -100,7 +100,7 @@ void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t del
     bb_heap_set(&sender->timers, &delivery->retry.node, sender->now_ms + delay_ms);
 }
 
-/* Adds a delivery to its flow. Returns false without a body or room, or if the webhook is off. */
+/* Adds a delivery to its flow, or returns false: no body, a full flow or an inactive webhook. */
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery)
 {
@@ -150,7 +150,7 @@ void delivery_end(struct sender *sender, struct delivery *delivery)
     sender->recent[delivery->node.id % SENDER_RECENT] = (struct recent){
         delivery->lease_lost ? -delivery->node.id : delivery->node.id, sender->reads};
     if (delivery->lease_lost && !--sender->lost_count)
-        sender->look_wanted = true; /* other deliveries may have these ids */
+        sender->look_wanted = true; /* see lease_lost() */
     subscription->used_ms = sender->now_ms;
     delivery_free(sender, delivery);
 }

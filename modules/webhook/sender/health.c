@@ -15,9 +15,9 @@
 
 enum {
     FAILING_MS = 60000,  /* how long attempts fail before the webhook is failing */
-    AGAIN_MS = 60000,    /* between two times that a webhook begins to fail */
-    SUCCESS_MS = 300000, /* between two stored times of success */
-    REPORTED_MAX = 1000  /* webhooks per transaction of the job */
+    AGAIN_MS = 60000,    /* minimum between two times that a webhook becomes failing */
+    SUCCESS_MS = 300000, /* minimum between two updates of last_success_at */
+    REPORTED_MAX = 1000  /* webhooks per transaction of the job webhook.sweep */
 };
 
 /* ---- results, on the worker ----------------------------------------------------------------- */
@@ -125,8 +125,8 @@ void health_apply(struct health *health, const struct parts *fresh, unsigned ver
 #define DISABLED ABOUT "'reason', n.reason, 'since', " BB_SQL_TIME("t.failing_since") LAST_SUCCESS
 
 /*
- * $1 webhooks, once per result, $2 since when they fail and $3 last successes in ms (0: none), $4
- * reasons to disable them, $5 numbers of abandoned deliveries
+ * Arrays with an element per result: $1 webhook, $2 failing since, and $3 last success, in ms since
+ * 1970 (0: none), $4 enum health_asked, $5 number of abandoned deliveries
  */
 static const struct bb_sql store = {
     "WITH h AS MATERIALIZED (SELECT * FROM webhook_hook WHERE id = ANY($1::bigint[])"

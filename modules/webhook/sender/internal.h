@@ -1,8 +1,8 @@
 /*
  * Internals of the sender. The worker thread owns everything except atomic fields and the fields
  * guarded by `lock`: the inbox, which other threads fill, and the values that sender.h returns. The
- * worker never accesses the database. Database tasks do: they run as requests on the host's loops
- * and return through the inbox.
+ * worker never accesses the database. Database tasks access it for the worker: they run as requests
+ * on the host's loops, and return through the inbox.
  *
  * A delivery in memory is in exactly one place: its flow (waiting), an attempt (flying), the list
  * of results or a database task (recording), or the timers (resting). The next attempt starts only
@@ -57,15 +57,15 @@ struct body {
     STAILQ_ENTRY(body) next; /* in sender->kept */
     size_t holders;
     size_t length;
-    bool missing; /* read without its bytes, which this host had in memory */
+    bool missing; /* it has no bytes: they were in memory, so the statement did not return them */
     bool shared;  /* in sender->bodies; its bytes count once in the queue */
-    char *bytes;  /* after the struct, like `event` */
+    char *bytes;  /* allocated with the struct, like `event` */
     char *event;
     char id[40];
     char trace[56]; /* traceparent; "": none */
 };
 
-/* How a receiver asked to be disabled: by 410 or by a header. SQL in health.c has the values. */
+/* How a receiver asked to be disabled: by 410 or by a header. The SQL in health.c uses 1 and 2. */
 enum health_asked { HEALTH_NOT_ASKED, HEALTH_GONE, HEALTH_REQUESTED };
 
 struct delivery {
@@ -76,7 +76,7 @@ struct delivery {
     struct subscription *subscription; /* NULL: not taken into memory yet */
     struct body *body;
     int64_t webhook;
-    int64_t queued_ms;    /* since when it is due, monotonic; before delivery_admit() an age */
+    int64_t queued_ms;    /* monotonic time when it became due; until delivery_admit(), an age */
     int tries;            /* attempts begun since it was queued */
     bool kept;            /* it has a row in webhook_waiting */
     int64_t sequence;     /* its place in the order of its key; 0: it has no order */
@@ -85,7 +85,7 @@ struct delivery {
     bool lease_lost;      /* read or sent under a lease that was lost: see lease_lost() */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
-    bool notes; /* recorded with the health of its webhook */
+    bool notes; /* to be recorded together with the health of the webhook */
     enum health_asked asked;
     int64_t at_wall_ms, took_ms, delay_ms;
     int status;
@@ -95,8 +95,8 @@ struct delivery {
 
 STAILQ_HEAD(delivery_list, delivery);
 
-/* Rate limit of a webhook (subscriptions.c); limit 0: none. paced_ms: when its next delivery may
- * be sent, set if its account exceeded the limit of bytes a second; 0: not set. */
+/* Rate limit of a webhook: `limit` attempts per period_ms; 0: no limit. paced_ms is the time of its
+ * next attempt if its account has exceeded the limit of bytes per second; otherwise 0. */
 struct rate {
     int64_t paced_ms;
     size_t limit;
@@ -122,7 +122,7 @@ struct health {
     bool off;         /* the row is inactive */
     unsigned version; /* counts the times that it was stored */
     int64_t failures; /* in a row, since the webhook is in memory */
-    int64_t since_ms; /* the first of these failures, or as stored; 0: none */
+    int64_t since_ms; /* time of the first failure, or the row's failing_since; 0: no failure */
     int64_t success_ms, success_stored_ms;
     int64_t failed_at_ms;     /* when `failing` was set last, monotonic; 0: not yet */
     int64_t disable_after_ms; /* of its policy; 0: none */
@@ -138,7 +138,7 @@ struct parts {
     size_t holders;        /* see parts_release() */
     bool polled;           /* the events are polled, so nothing is sent; the rest is unset */
     bool active;           /* the webhook is active, and its owner's account, too */
-    bool unreadable;       /* a secret cannot be opened: off, and read again every 30 s */
+    bool unreadable;       /* a secret cannot be opened; the row is read again every 30 s */
     int64_t account;       /* of its owner */
     int64_t rate, rate_ms; /* attempts in rate_ms; 0: no limit */
     int64_t fails_since_ms, success_ms, disable_after_ms; /* see struct health */
@@ -147,16 +147,16 @@ struct parts {
     EVP_PKEY *pairs[SIGN_KEYS_MAX];    /* for Ed25519, or NULL */
     int64_t previous_until;            /* wall clock, in milliseconds */
     bool no_hmac;                      /* requests are not signed with the secret */
-    struct curl_slist *headers;        /* that the owner chose; NULL: none */
+    struct curl_slist *headers;        /* chosen by the webhook's owner; NULL: none */
     struct oauth *oauth;               /* NULL: no access tokens are used */
     struct curl_blob certificate, key; /* of the client, in PEM; data NULL: none */
     struct retry_delays retry;         /* of its policy; count 0: webhook.retry_delays */
 };
 
 /*
- * A webhook in the sender. Without a backlog, all its deliveries up to the cursor of its shard are
- * finished, in webhook_waiting or in memory. A backlog is read from the log, after the id
- * `read_to`.
+ * A webhook in the sender. If it has no backlog, each of its deliveries up to the shard's cursor is
+ * finished, is in memory, or has a row in webhook_waiting. A backlog is read from the log, after
+ * the id `read_to`.
  */
 struct subscription {
     struct idmap_node node;
@@ -201,7 +201,7 @@ struct db_task {
     struct db_task *next;
     struct sender *sender;
     int64_t me; /* the id of this host when the task was sent; 0: none */
-    bool busy;  /* until `back` is called; for the worker */
+    bool busy;  /* until `back` is called; only the worker reads it */
     bool ok;    /* set by `work`; false if `work` did not run to its end */
     void (*work)(struct bb_request *rq, struct db_task *db_task);
     void (*back)(struct sender *sender, struct db_task *db_task);
@@ -220,20 +220,20 @@ struct looking {
 
 /* The heartbeat; see webhook_tend(). */
 struct tending {
-    struct db_task db_task; /* me 0: this host joins */
+    struct db_task db_task; /* its `me` is 0 if this host needs an id */
     int64_t sent_ms;
     unsigned pauses;
     bool leaving, counts;
-    int64_t got[7]; /* the numbers that the statement returns; the first is 0: the lease is lost */
+    int64_t got[7]; /* the statement's columns except the last; got[0] is 0 if the lease is lost */
     uint64_t owned;
     int64_t cursors[SENDER_SHARDS];
     char counters[256];
-    /* Webhooks by their states, events to be expanded, and the age of the oldest one in ms. The
-     * first is -1 if they were not counted. */
+    /* Numbers of webhooks by state, number of events to be expanded, and age of the oldest of these
+     * events in ms. states[0] is -1 if this heartbeat did not count them. */
     int64_t states[WEBHOOK_STATES + 2];
 };
 
-/* Stores cursors, or gives shards away. */
+/* A statement that stores cursors, and may give shards away. */
 struct saving {
     struct db_task db_task;
     bool gives;  /* false while the task is not busy */
@@ -243,7 +243,7 @@ struct saving {
     struct pairs held; /* deliveries in flight */
 };
 
-/* Reads webhooks. */
+/* A read of the rows of webhooks. */
 struct reading_rows {
     struct db_task db_task;
     size_t count;
@@ -253,14 +253,14 @@ struct reading_rows {
     struct parts *parts[SENDER_ROWS];                             /* NULL: deleted */
 };
 
-/* Reads deliveries. A stream is the log of a webhook, or its due rows in webhook_waiting. */
+/* A read of deliveries. A stream is a webhook's log, or its due rows in webhook_waiting. */
 struct reading {
     struct db_task db_task;
     size_t count; /* streams */
     struct subscription *subscriptions[SENDER_STREAMS];
     int64_t webhooks[SENDER_STREAMS], checked[SENDER_STREAMS], most[SENDER_STREAMS];
     int64_t after[SENDER_STREAMS];   /* the log is read after this id; -1: due rows are read */
-    int64_t next_ms[SENDER_STREAMS]; /* until further rows are due; 0: there are none */
+    int64_t next_ms[SENDER_STREAMS]; /* ms until the next row is due; 0: no such row */
     int64_t found[SENDER_STREAMS];   /* rows */
     bool cut[SENDER_STREAMS];        /* some rows were not taken */
     int64_t bodies[SENDER_BODIES];   /* ids of large bodies that are in memory: not read again */
@@ -273,7 +273,7 @@ struct expansion {
     struct db_task db_task;
     int64_t account; /* that had the last turn */
     int64_t sent_ms;
-    char refused[6]; /* SQLSTATE, if PostgreSQL answered and the event itself fails */
+    char refused[6]; /* SQLSTATE if the event could not be expanded; otherwise "" */
     bool found;
 };
 
@@ -320,7 +320,7 @@ struct sender {
     atomic_bool running, ready;          /* ready: it has a lease */
     atomic_uint pauses;                  /* received changes of the pause switch */
     atomic_uint_fast64_t owned;          /* a bit for each shard */
-    atomic_bool heard_shards, heard_all; /* shards were freed; notifications may be lost */
+    atomic_bool heard_shards, heard_all; /* shards were freed; notifications may have been lost */
     atomic_bool events_wait;             /* events that need expanding were reported */
     pthread_mutex_t lock;                /* guards from here … */
     bool paused;
@@ -341,8 +341,8 @@ struct sender {
     int64_t tend_at, clean_at, retry_db_at, signal_at;
     int64_t replay_at;      /* INT64_MAX: no replay is known to run */
     int64_t expand_at;      /* INT64_MAX: no event is known to need expanding */
-    int64_t expand_told_ms; /* last log line about an event not expanded */
-    int64_t expanding_ms;   /* age that the oldest event to be expanded had when last read */
+    int64_t expand_told_ms; /* time of the last log line about an event that was not expanded */
+    int64_t expanding_ms;   /* age of the oldest event to be expanded, as of the last count */
     struct db_task signaling, replaying, leave;
     struct tending tending;
     struct saving saving;
@@ -354,7 +354,7 @@ struct sender {
     bool give_failed; /* since the last heartbeat */
     bool stopping;    /* reads no more deliveries */
     bool successor;   /* another sender of this host continues */
-    bool leaving;     /* gives up its id */
+    bool leaving;     /* deletes its row in webhook_host */
     unsigned tends;
     size_t tasks_pending;   /* database tasks in progress */
     uint64_t mine, to_give; /* shards: `owned` without a lock; shards to give away */
@@ -366,7 +366,7 @@ struct sender {
         frontier_xact; /* the next cursor, and the xid that must have ended before it */
     bool frontier_safe, look_wanted;
     enum look look;
-    uint64_t look_shards; /* owned since the look began */
+    uint64_t look_shards; /* the shards that the search covers: owned since it began */
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies, receivers;
     STAILQ_HEAD(, body) kept; /* the bodies that were read last: see bodies_keep() */
@@ -376,15 +376,15 @@ struct sender {
         int64_t account, at_us;
     } paces[SENDER_PACES]; /* see rate_admits() */
     struct http_client *client;
-    TAILQ_HEAD(, receiver) receivers_by_use; /* the oldest first */
+    TAILQ_HEAD(, receiver) receivers_by_use; /* least recently used first */
     SLIST_HEAD(, attempt) attempts;          /* for reuse */
     bool ended_attempts;                     /* true: results of attempts are ignored */
     struct subscription *unread;
     struct subscription_list to_read;
     struct delivery_list results[2]; /* the second list has the plain ones */
-    size_t result_count;             /* of both */
+    size_t result_count;             /* in both lists */
     int64_t record_ms;               /* when results are recorded at the latest: see record_at() */
-    uint64_t reads;                  /* of deliveries, begun */
+    uint64_t reads;                  /* number of reads of deliveries begun so far */
     struct recent {
         int64_t id;          /* negative: read under a lost lease, and maybe reused */
         uint64_t read;       /* number of reads begun when it left memory */
@@ -398,7 +398,7 @@ static inline uint64_t sender_shard(int64_t webhook)
 
 /* sender.c */
 
-/* Sends a task that is not busy. */
+/* Starts a task that is not busy: `work` on a loop, then `back` on the worker. */
 void db_task_send(struct sender *sender, struct db_task *db_task,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
                   void (*back)(struct sender *sender, struct db_task *db_task));
@@ -407,8 +407,8 @@ struct bb_value db_task_shards(struct bb_request *rq, const struct db_task *db_t
 /* Adds the first two columns of the rows to the task's pairs. NULL: the task has failed. */
 void db_task_read(struct bb_request *rq, struct db_task *db_task, const struct bb_rows *rows);
 
-/* Notes a new delivery for the owner of its shard, or for `all` hosts. id 0 or -1: deliveries in
- * webhook_waiting (-1: with an order). Any thread. */
+/* Notifies the owner of the webhook's shard, or `all` hosts, of a new delivery. id 0: the webhook
+ * has new rows in webhook_waiting; -1: these rows have an order. Any thread. */
 void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all);
 int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 void pairs_free(struct pairs *pairs);
@@ -418,7 +418,7 @@ struct body *body_new(const struct sender_event *event); /* any thread; the call
 void body_release(struct sender *sender, struct body *body);
 void bodies_keep(struct sender *sender, size_t bytes);
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body); /* any thread */
-void delivery_free(struct sender *sender, struct delivery *delivery); /* sender NULL: not taken */
+void delivery_free(struct sender *sender, struct delivery *delivery); /* NULL: never admitted */
 void delivery_free_list(struct delivery_list *list);
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery);
@@ -429,10 +429,10 @@ void delivery_put_back(struct sender *sender, struct queue_flow *flow); /* to th
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms);
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs);
 
-/* subscriptions.c: webhooks in memory */
+/* subscriptions.c: webhooks in memory. _get() creates a missing one, _want() has its row read. */
 struct subscription *subscription_find(struct sender *sender, int64_t webhook);
-struct subscription *subscription_get(struct sender *sender, int64_t webhook);    /* makes it */
-void subscription_want(struct sender *sender, struct subscription *subscription); /* read it */
+struct subscription *subscription_get(struct sender *sender, int64_t webhook);
+void subscription_want(struct sender *sender, struct subscription *subscription);
 void subscription_update(struct sender *sender, struct subscription *subscription);
 void subscription_backlog(struct sender *sender, struct subscription *subscription, int64_t id);
 void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms);
@@ -441,7 +441,7 @@ void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
 void subscriptions_drop(struct sender *sender, uint64_t shards); /* those without deliveries */
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
-/* Returns whether the webhook may send this many bytes now. If not, closes its flow until then. */
+/* Returns whether the webhook may send this many bytes now. If not, sets its paced_ms. */
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);
 int64_t subscriptions_lag(struct sender *sender); /* age in ms of the oldest sendable delivery */
 void subscription_free(struct sender *sender, struct subscription *subscription);
@@ -458,14 +458,14 @@ bool attempt_is_allowed(const struct sender *sender); /* the lease holds */
 void attempts_start(struct sender *sender);
 
 /* record.c */
-void record_add(struct sender *sender, struct delivery *delivery); /* its attempt has ended */
+void record_add(struct sender *sender, struct delivery *delivery);
 void record_results(struct sender *sender);
 bool record_has_given(const struct sender *sender);
 int64_t record_at(const struct sender *sender); /* when the pending results are recorded */
 
 /* health.c */
 
-/* Notes a result of an attempt; `fault`: a failure was the receiver's. */
+/* Updates a webhook's health after an attempt. `fault`: if it failed, the receiver caused it. */
 void health_judge(const struct sender *sender, struct delivery *delivery, bool fault,
                   enum health_asked asked);
 void health_note(struct recording *recording, const struct delivery *delivery);
@@ -485,7 +485,7 @@ void replay_next(struct sender *sender);
 /* lease.c */
 int64_t lease_clock_ms(void);
 void lease_tend(struct sender *sender);
-void lease_save(struct sender *sender, uint64_t shards, bool gives); /* the cursors */
+void lease_save(struct sender *sender, uint64_t shards, bool gives);
 void lease_give(struct sender *sender);
 void lease_end(struct sender *sender);
 

@@ -2,15 +2,15 @@
  * The lease of this host: its row in webhook_host, and the shards that it owns.
  *
  * webhook_tend() renews the lease every two seconds. If it was not renewed for eight seconds, by
- * the clock of the database, any other host deletes the row, and the shards have no owner. This
- * host starts no attempt and sends no request later than six seconds after its last heartbeat
- * began, by CLOCK_BOOTTIME, which also counts while the machine is suspended. It then also resets
+ * the clock of the database, any other host deletes the row, which leaves the shards without owner.
+ * This host starts no attempt and sends no request later than six seconds after its last heartbeat
+ * began, by CLOCK_BOOTTIME, which also counts while the machine is suspended. Then it also resets
  * the connections of the attempts in flight: see attempt_close_socket(). A host that was only
  * suspended finds that its row is gone, drops everything in memory and takes a new id. After the
  * promotion of a standby all hosts get new ids and keep their shards. No host checks the processes
  * of other hosts, because they may be on another machine, or hidden (ProtectProc=invisible).
  *
- * A host that has more than its part of the shards, or ends, gives shards away: it starts no
+ * A host that owns more shards than its fair share, or stops, gives shards away: it starts no
  * attempt for them, records its results, and writes a row in webhook_waiting for each attempt in
  * flight. The next owner repeats such an attempt only if this host records no outcome in time.
  */
@@ -137,10 +137,10 @@ static void lease_set(struct sender *sender, uint64_t mine)
 }
 
 /*
- * Drops what is in memory, except for attempts in flight and their results. Their deliveries may
- * have been lost with the old primary, and their ids given to other deliveries. So a result is
- * recorded only if the row has the same event, and the cursors wait for the end of the attempts,
- * after which the log is searched again for other deliveries with these ids.
+ * Drops the deliveries in memory. A delivery with an attempt in flight or an unrecorded result
+ * stays, with lease_lost set. After a failover its row may be lost and its id reused, so its result
+ * is recorded only if the row has the same event. No cursor moves until the last such delivery has
+ * left memory; then the log is searched for deliveries with reused ids.
  */
 static void lease_lost(struct sender *sender, bool promoted)
 {
@@ -166,8 +166,8 @@ static void lease_lost(struct sender *sender, bool promoted)
 }
 
 /*
- * Takes back the shards that could not be given away: while shards are to be given away, results of
- * others wait. The next heartbeat tries again. Deliveries refused meanwhile are read from the log.
+ * Keeps the shards that could not be given away, because results of other shards wait until then.
+ * The next heartbeat tries again. Deliveries that were refused meanwhile are read from the log.
  */
 static void lease_keep(struct sender *sender)
 {
@@ -238,7 +238,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     }
     if (gained || tending->got[BURIED])
         sender->look_wanted = true;
-    /* If this host has more than its part, the highest shards are given away. */
+    /* If this host owns more shards than its fair share, it gives the highest ones away. */
     int64_t surplus = __builtin_popcountll(sender->mine) - tending->got[FAIR];
 
     if (sender->give_failed) {
@@ -352,7 +352,7 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
     if (saving->lost)
         sender->tend_at = sender->now_ms;
     if (saving->gives)
-        sender->give_failed = !db_task->ok; /* the next heartbeat returns the owner */
+        sender->give_failed = !db_task->ok; /* maybe committed: the next heartbeat shows this */
     if (saving->gives && db_task->ok) {
         for (size_t i = 0; i < saving->held.count; i++) {
             struct idmap_node *node = idmap_find(&sender->deliveries, saving->held.ids[i]);

@@ -11,7 +11,7 @@
 enum {
     ANSWER_MAX = 65536,
     TOKEN_MAX = 8192,
-    EXPIRES_S = 300, /* if the response does not say */
+    EXPIRES_S = 300, /* if the response has no valid expires_in */
     EXPIRES_MAX_S = 86400,
     MARGIN_S = 30 /* or a tenth of the lifetime, if that is shorter */
 };
@@ -85,7 +85,7 @@ static const char *oauth_token_problem(const json_t *answer)
     return NULL;
 }
 
-/* Reads the response. Returns NULL, or the error for the webhook's owner, perhaps in `buffer`. */
+/* Reads the response. Returns NULL, or the error for the webhook's owner, maybe in `buffer`. */
 static const char *oauth_read(struct oauth *oauth, char *buffer, size_t size)
 {
     const struct http_request *http = &oauth->http;
@@ -174,7 +174,7 @@ int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_
         free(oauth->http.bytes);
         return -1;
     }
-    oauth->http.done = oauth_done; /* the caller may hold a lock while the request starts */
+    oauth->http.done = oauth_done; /* set late: not to be called while the caller holds a lock */
     STAILQ_INSERT_TAIL(&oauth->waiters, waiter, next);
     return 0;
 }

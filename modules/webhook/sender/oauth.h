@@ -24,7 +24,7 @@ enum { OAUTH_HEADERS = 4 };
 
 struct oauth {
     char *url, *body;
-    char *basic;  /* the header Authorization of the request */
+    char *basic;  /* for the Authorization header of the request for a token */
     char *header; /* "Authorization: Bearer …"; NULL: there is no token */
     int64_t until_ms;
     struct oauth_waiters waiters; /* not empty: the token is being requested */
@@ -46,8 +46,8 @@ void oauth_reject(struct oauth *oauth, const char *header);
 void oauth_move(struct oauth *from, struct oauth *to);
 
 /*
- * Lets the waiter wait for a token, and requests one unless this has begun. Returns 0, or -1 if it
- * cannot begin. The object must live until the last waiter is called, which may free it.
+ * Adds a waiter for a token, and starts the request for a token unless it is in progress. Returns
+ * 0, or -1 if the request cannot start. The last waiter that is called may free the object.
  */
 int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_ms,
                struct oauth_waiter *waiter);

@@ -42,19 +42,19 @@ void parts_release(struct parts *parts)
     free(parts);
 }
 
-/* A row that is read. */
+/* A row of webhook_hook that is being read. */
 struct parts_row {
     struct bb_request *rq;
     struct parts *parts;
     int64_t webhook;
-    bool locked;     /* a text cannot be opened */
+    bool locked;     /* a sealed text could not be opened */
     bool authorized; /* requests get the header Authorization from `authentication` */
 };
 
 /* Returns the argument; if it is NULL, memory ran out, and the request ends. */
 static void *parts_made(struct bb_request *rq, void *made)
 {
-    return made ? made : bb_alloc(rq, SIZE_MAX); /* bb_alloc() does not return */
+    return made ? made : bb_alloc(rq, SIZE_MAX); /* fails, which ends the request */
 }
 
 /* Opens a sealed text, which lives as long as the request; NULL: none, or it cannot be opened. */
@@ -104,7 +104,7 @@ static const char *parts_text(const json_t *object, const char *name)
     return json_string_value(json_object_get(object, name));
 }
 
-/* Returns the value of the header Authorization, in the request's memory. */
+/* Returns the value of a Basic Authorization header, in the request's memory. */
 static const char *parts_basic(struct bb_request *rq, const char *user, const char *password)
 {
     const char *pair = bb_format(rq, "%s:%s", user, password);
@@ -114,7 +114,7 @@ static const char *parts_basic(struct bb_request *rq, const char *user, const ch
     return bb_format(rq, "Basic %s", encoded);
 }
 
-/* Returns a text form-encoded, with `before` before it; "" if there is no text. */
+/* Returns `before` followed by the form-encoded text, or "" if `text` is NULL. */
 static const char *parts_form(struct bb_request *rq, const char *before, const char *text)
 {
     if (!text)

@@ -1,6 +1,6 @@
 #include "modules/webhook/sender/queue.h"
 
-/* Bytes per turn: one or two small deliveries. More bytes would need more connections. */
+/* Bytes per turn of a flow. Larger turns would be bursts, which need more connections. */
 #define QUANTUM 1024
 #define OVERHEAD 512 /* cost of a delivery in addition to its bytes */
 #define FIRST_CAP 4  /* cap of a flow that has just become fast */

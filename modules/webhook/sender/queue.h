@@ -49,7 +49,7 @@ enum queue_age { QUEUE_YOUNG, QUEUE_AGED, QUEUE_OLD, QUEUE_AGES = QUEUE_OLD };
 enum queue_place { QUEUE_OUT, QUEUE_WAITING, QUEUE_FLYING, QUEUE_RESTING };
 
 struct queue_item {
-    TAILQ_ENTRY(queue_item) next; /* waiting: in the flow; flying and not old: in the queue */
+    TAILQ_ENTRY(queue_item) next; /* in the flow's `waiting`, or in `aging` of the queue */
     struct queue_flow *flow;
     int64_t started_ms;
     uint32_t size;   /* bytes to send; set before queue_admit() */
@@ -88,7 +88,7 @@ struct queue_flow {
 
 struct queue_limits {
     size_t slots;       /* for young attempts of all flows; see above */
-    size_t flow_flying; /* in flight, one flow */
+    size_t flow_flying; /* attempts in flight for one flow */
     size_t flow_items;  /* held by one flow */
     size_t flow_bytes;  /* held by one flow; one item is always admitted */
     size_t bytes;       /* held by all flows; beyond it, each flow may hold QUEUE_FLOW_SURE items */
@@ -101,8 +101,8 @@ struct queue {
     /* Shared bytes, such as the body of an event, count once: the caller adds them when the first
      * of their items is admitted, and subtracts them when the last has been released. */
     size_t held_bytes;
-    struct queue_ring rings[QUEUE_CLASSES]; /* slow: flows with nothing in flight */
-    struct queue_ring more;                 /* slow flows that want a further attempt */
+    struct queue_ring rings[QUEUE_CLASSES]; /* slow flows only if they have nothing in flight */
+    struct queue_ring more;                 /* slow flows that already have attempts in flight */
     struct queue_list aging[QUEUE_AGES];    /* in flight, oldest first */
 };
 
@@ -125,7 +125,7 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms);
 /* Ends the item's attempt. The item rests until queue_again() or queue_release(). */
 void queue_finished(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms);
 
-/* Puts an item that is not sent back to the head of its flow, as if it had not been taken. */
+/* Reverses queue_take() for an item that was not sent: puts it at the head of its flow. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
 
 /* Puts a resting item whose time has come to the head of its flow, or of the flow's low items. */
@@ -138,8 +138,8 @@ void queue_release(struct queue *queue, struct queue_item *item);
 void queue_close(struct queue *queue, struct queue_flow *flow, bool closed);
 
 /*
- * Demotes flows whose attempts take long. Returns the milliseconds until the next call is needed,
- * or -1.
+ * Demotes flows whose attempts take long. Returns the milliseconds until the next call is needed;
+ * -1: when the next attempt starts.
  */
 int64_t queue_tick(struct queue *queue, int64_t now_ms);
 

@@ -11,7 +11,7 @@
 
 enum {
     ROWS = 1024,                /* deliveries per statement */
-    ROWS_EACH = 512,            /* of a webhook */
+    ROWS_EACH = 512,            /* deliveries of a webhook per statement */
     BYTES = 1 << 20,            /* of bodies per statement; only the first body may exceed it */
     LOOKS = 4 * SENDER_STREAMS, /* webhooks checked per read */
 };
@@ -47,10 +47,10 @@ enum {
     " LIMIT s.most) k JOIN webhook_waiting w ON w.id = k.id)"
 
 /*
- * $1 webhooks, $2 the ids after which their logs are read (-1: their waiting rows are read), $3 the
- * ids up to which deliveries in the log may have outcomes, $4 numbers of deliveries, $5 large
- * bodies in memory. A delivery is due since it was queued, or since the time of its retry, which a
- * policy may delay for a day.
+ * $1 webhooks, $2 ids after which their logs are read (-1: their waiting rows are read), $3 ids up
+ * to which the log may have finished deliveries, $4 maximum numbers of deliveries, $5 ids of bodies
+ * that are in memory. The age of a delivery counts from the time of its retry, if it has one,
+ * because a retry policy may delay the retry for a day.
  */
 // clang-format off
 #define READ(from)                                                                                 \
@@ -107,7 +107,7 @@ static void read_row(struct bb_request *rq, struct reading *reading, const struc
     if (body)
         body_release(NULL, body);
     if (!delivery)
-        delivery = bb_alloc(rq, SIZE_MAX); /* does not return */
+        delivery = bb_alloc(rq, SIZE_MAX); /* fails, which ends the request */
     delivery->kept = reading->after[bb_cell_int(rq, rows, row, STREAM)] < 0;
     delivery->sequence = bb_cell_int(rq, rows, row, SEQUENCE);
     delivery->replay = bb_cell_int(rq, rows, row, REPLAY);
@@ -195,7 +195,7 @@ static bool read_admit(struct sender *sender, struct delivery *delivery)
     return known && mine;
 }
 
-/* Notes what stream i has read. `last` is the last delivery that was taken; 0: none. */
+/* Updates the webhook of stream i after a read. `last`: the last delivery taken; 0: none. */
 static void read_end(struct sender *sender, size_t i, bool ok, int64_t last)
 {
     const struct reading *reading = &sender->reading;
@@ -259,7 +259,7 @@ static size_t read_room(const struct sender *sender, const struct subscription *
     return room < ROWS_EACH ? room : ROWS_EACH;
 }
 
-/* Chooses the webhooks to read. Each webhook that it checks moves to the end of the list. */
+/* Chooses the webhooks to read. Each checked webhook moves to the end of the list. */
 static void read_choose(struct sender *sender, struct reading *reading)
 {
     const struct subscription *first = TAILQ_FIRST(&sender->to_read);
@@ -317,14 +317,14 @@ void read_deliveries(struct sender *sender)
 /* ---- deliveries that are not known ----------------------------------------------------------- */
 
 /*
- * Looks in the database for deliveries that this sender does not have: after it got shards, after a
- * gap in the notifications, and every few seconds in the new part of the log, because a host may
- * die between a commit and its notification, and transactions commit in any order. A look at the
- * log up to a `frontier`, below which all transactions have ended, moves the cursors of the shards
- * to this frontier.
+ * Looks in the database for deliveries that this sender does not have: after it got shards, and
+ * after a gap in the notifications. Every few seconds it looks only in the new part of the log,
+ * because a host may die between a commit and its notification. Such a look ends at a `frontier`,
+ * an id below which all transactions have ended. Then the cursors move to this frontier, because
+ * no delivery below it can appear any more.
  */
 #define PAGE_TEXT "4000"
-enum { PAGE = 4000 }; /* rows per statement: a loop handles them at once */
+enum { PAGE = 4000 }; /* rows per statement */
 
 /* $1 the webhook to continue after, $2 shards. Returns pairs of a webhook and its cursor. */
 static const struct bb_sql look_backlog = {
@@ -332,7 +332,7 @@ static const struct bb_sql look_backlog = {
     " AND webhook_shard_of(webhook) = ANY($2::bigint[]) ORDER BY webhook LIMIT " PAGE_TEXT,
     BB_SQL_LONG,
 };
-/* Takes one step in the index per webhook. Returns in how many ms its first row is due. */
+/* Returns webhooks, and in how many ms their first row is due. One index step per webhook. */
 static const struct bb_sql look_waiting = {
     "WITH RECURSIVE w(webhook, next_at) AS ((SELECT webhook, next_at FROM webhook_waiting"
     " WHERE webhook > $1::bigint ORDER BY webhook, next_at LIMIT 1) UNION ALL"

@@ -14,8 +14,8 @@
 #define IN_MEMORY_MS 60000 /* retries that are due later leave memory */
 
 /*
- * Records plain results. $2 an array of [error, answer, headers], $3 ids, $4 webhooks, $5 times in
- * ms, $6 durations, $7 statuses
+ * Records plain results (see record_add()). $1 this host, $2 an array of [error, answer, headers],
+ * $3 ids, $4 webhooks, $5 times and $6 durations in ms, $7 statuses
  */
 #define RECORD_DELIVERED(more)                                                                     \
     "WITH " SENDER_ME                                                                              \
@@ -26,15 +26,15 @@
     " AS r(id, webhook, at, took, status, details) WHERE EXISTS (SELECT FROM me)" more             \
     ") SELECT count(*) FROM me"
 
-/* If the details have the id of an event, the row must be the delivery of this event. */
+/* A result with the id of an event is recorded only if its delivery has this event. */
 #define CHECKED                                                                                    \
     " AND (r.details -> 3 IS NULL OR (r.details ->> 3)::uuid = (SELECT event_id"                   \
     " FROM webhook_delivery d WHERE d.id = r.id AND webhook = r.webhook)) ON CONFLICT DO NOTHING"
 
 /*
- * Records other results. $2 to $7 as above, $8 verdicts, $9 tries, $10 delays and $11 ages in ms.
- * Ids are passed to PostgreSQL as arrays, because a join would be planned with statistics that may
- * be old.
+ * Records results that are not plain. $2 to $7 as for RECORD_DELIVERED, $8 verdicts, $9 tries, $10
+ * delays before the next attempts and $11 ages, both in ms. The conditions compare ids with arrays,
+ * because PostgreSQL would plan a join with statistics that may be old.
  */
 /* The log has the attempt already if it was recorded, but the response was lost. */
 #define LOGGED                                                                                     \
@@ -67,8 +67,8 @@
 _Static_assert(RETRY_DELIVERED == 0 && RETRY_LATER == 1, "RECORD_OTHERS has these values");
 
 /*
- * A statement with few results costs as much as a short read. Many results use a long statement, so
- * that no short read waits for them.
+ * A statement with few results takes as long as a short read. A statement with many results has the
+ * flag BB_SQL_LONG, so that no short read waits for it.
  */
 static const struct bb_sql record_few = {RECORD_DELIVERED(""), BB_SQL_WRITE};
 static const struct bb_sql record_many = {RECORD_DELIVERED(""), BB_SQL_WRITE | BB_SQL_LONG};
@@ -97,7 +97,7 @@ static const struct bb_rows *record_all(struct bb_request *rq, struct bb_tx *tx,
     const struct bb_rows *rows =
         tx ? bb_tx_query(rq, tx, sql, values, used) : bb_query(rq, sql, values, used);
 
-    /* 23505: the results are recorded, but the response was lost */
+    /* unique_violation: the results are already recorded, but the response was lost */
     if (!rows && !tx && recording->plain && !strcmp(bb_sqlstate(rq), "23505"))
         rows = bb_query(rq, &record_others, values, 2 + COLUMNS);
     recording->lost = rows && !bb_cell_int(rq, rows, 0, 0);
@@ -252,9 +252,9 @@ bool record_has_given(const struct sender *sender)
 /*
  * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and a
  * few hundredths per result. So results wait a little for further results, unless there are enough,
- * or the next deliveries can be read only after these results have left memory. Results of shards
- * that the host keeps wait until it has given the others away; otherwise lease_give() would wait
- * as long as results keep arriving.
+ * or the next deliveries can be read only after these results have left memory. While shards are to
+ * be given away, nothing is recorded unless results of these shards wait: lease_give() has to wait
+ * for a running statement, and results of other shards keep arriving.
  */
 int64_t record_at(const struct sender *sender)
 {

@@ -1,8 +1,7 @@
 /*
- * Replays: the deliveries of a period are sent again, after other deliveries. A row in
- * webhook_replay has the conditions and a cursor. The owner of the shard queues the next deliveries
- * a few at a time, so the rest needs no memory and can be canceled. In the queue of the webhook
- * they come after all other deliveries.
+ * Replays: the deliveries of a period are sent again. A row in webhook_replay has the conditions
+ * and a cursor. The owner of the shard queues only a few of these deliveries at a time: the others
+ * need no memory and can be canceled. They are sent after all other deliveries of the webhook.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -15,10 +14,10 @@
 #define FULL_MS 1000 /* pause if no replay has room: receivers fail or are slow */
 
 /*
- * $1 host, $2 shards. Queues the next deliveries of running replays, and moves their cursors. `ids`
- * are the deliveries found among the next SCAN ones, up to `room`. A replay without room has its
- * turn, too, so that it does not delay other replays. Returns the webhooks, and whether they have
- * room.
+ * Queues the next deliveries of running replays, and moves their cursors. $1 this host, $2 shards.
+ * `room` is how many deliveries a replay may queue now. `ids` are its first `room` matching
+ * deliveries among the next SCAN. Every replay that was checked is sorted last in the next call, so
+ * that a replay without room delays no others. Returns webhooks, and whether they had room.
  */
 static const struct bb_sql replay = {
     "WITH " SENDER_ME ","

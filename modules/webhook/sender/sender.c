@@ -201,7 +201,7 @@ void sender_committed(struct sender *sender, const struct sender_event *event,
     if (sender->running)
         STAILQ_CONCAT(&sender->handoffs, &list);
     pthread_mutex_unlock(&sender->lock);
-    delivery_free_list(&list); /* if the worker does not run */
+    delivery_free_list(&list); /* not empty only if the worker does not run */
     if (first)
         bb_wake(sender->host, "sender");
 }

@@ -58,15 +58,15 @@ static inline int64_t sender_hold_ms(const struct webhook *webhook)
 bool sender_ready(struct sender *sender);
 
 /*
- * Call after deliveries were committed to webhook_waiting: the owner of the shard sends them, in
- * their order if they have one.
+ * Call after deliveries of a webhook were committed to webhook_waiting. `ordered`: they have an
+ * order. The owner of the shard sends them.
  */
 void sender_queued(struct sender *sender, int64_t webhook, bool ordered);
 
 /*
- * Handles a notification from any host. `payload` is "queued:" with pairs webhook:lowest new
- * delivery ("queued:7:123,9:130"; delivery 0 or -1: see webhook_waiting), "shards" or NULL (check
- * everything).
+ * Handles a notification from any host. `payload` is "queued:" and pairs of a webhook and the id
+ * for sender_note() ("queued:7:123,9:-1"), "shards" (a host gave shards away), or NULL
+ * (notifications may have been lost).
  */
 void sender_heard(struct sender *sender, const char *payload);
 

@@ -12,10 +12,9 @@ enum { PACE_BYTES = 16 * 1024 * 1024, PACE_BURST_US = 1000000, PACE_PROBES = 8 }
  * owner of the shard sends, so the limit holds for all hosts together. A new owner does not know
  * the attempts of the previous one, and waits for one period.
  *
- * In addition, each host sends at most PACE_BYTES of bodies a second for all webhooks of an account
- * together, after a burst of a second: otherwise an account with many webhooks and large events
- * would use as much of the processors and of the network as the sender can. A delivery that exceeds
- * this waits for the time at which the bodies before it will have been sent at this rate.
+ * In addition, each host sends at most PACE_BYTES of bodies per second for all webhooks of an
+ * account together. Otherwise an account with many webhooks and large events could use all the
+ * processor time and bandwidth of the host. After a pause, a burst of PACE_BURST_US is allowed.
  */
 static int rate_set(const struct sender *sender, struct subscription *subscription,
                     const struct parts *parts)
@@ -160,7 +159,7 @@ struct subscription *subscription_get(struct sender *sender, int64_t webhook)
     return subscription;
 }
 
-/* Has the log read again from the delivery `id`, which is not in memory. */
+/* Makes the sender read the log from the delivery `id` on, because it is not in memory. */
 void subscription_backlog(struct sender *sender, struct subscription *subscription, int64_t id)
 {
     if (subscription->state == SUBSCRIPTION_GONE)
@@ -181,7 +180,7 @@ static void subscription_now_due(struct sender *sender, struct timer *timer)
     subscription_update(sender, subscription);
 }
 
-/* Notes when rows of webhook_waiting are due, unless an earlier time is noted already. */
+/* Sets the time at which rows of webhook_waiting are due, unless an earlier time is set. */
 void subscription_due(struct sender *sender, struct subscription *subscription, int64_t at_ms)
 {
     if (subscription->state == SUBSCRIPTION_GONE || subscription->due ||
