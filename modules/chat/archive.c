@@ -21,7 +21,7 @@
 
 enum {
     PART_BYTES = 1024 * 1024, /* of text; only the last message of a part may exceed it */
-    PARTS = 8,                /* archived by a run of the job */
+    PARTS = 8,                /* maximum number of parts that a run of the job archives */
     RESTORED_DAYS = 7
 };
 
@@ -50,11 +50,11 @@ static int archive_call(struct bb_request *rq, enum call call, void *arg)
     "c.last_hour < date_trunc('hour', (now() - make_interval(days => $1::int)) AT TIME ZONE 'UTC')"
 
 /*
- * $1 days, $2 bytes. Reads the next part that is due, or a row without a content if there is none
- * among the next conversations. `hour` and `id` are the place of the conversation in the order.
- * Only whole hours are due, so that no conversation can become due before this place. Returns no
- * row while a transaction is in progress that is older than a message: live streams would take the
- * message for one that they have not sent (page.c).
+ * $1 days, $2 bytes. Selects the next part that is due, or a row without a content if the next 1000
+ * conversations have none. last_hour and id are the conversation's place in the order. Only whole
+ * hours are due, so no conversation can become due before a place that the job has passed. Selects
+ * nothing while a transaction is in progress that is older than a message, because live streams
+ * would treat this archived message as one that they have missed (LOST in page.c).
  */
 static const struct bb_sql due = {
     "WITH c AS MATERIALIZED (SELECT c.id, c.entries, c.last_hour, coalesce((SELECT max(a.last)"
@@ -90,8 +90,8 @@ static const struct bb_sql move = {
 
 /*
  * $1 conversation, $2 first, $3 last, $4 bytes of text, $5 messages, $6 name, $7 bytes. Does
- * nothing if the job and the command archive the same part. Streams must know which transactions
- * stored the messages (page.c); rows restored from a dump have transactions of another cluster.
+ * nothing if the part is archived already. Records the latest xid of the messages for live streams
+ * (LOST in page.c), but not the xid of rows from a dump, which belongs to another cluster.
  */
 static const struct bb_sql archive = {
     "WITH a AS (INSERT INTO chat_archive (conversation_id, first, last, text_bytes, name, bytes)"
@@ -106,7 +106,7 @@ static const struct bb_sql archive = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Removes restored messages, a few parts at a time, after $1 days. */
+/* Removes the messages of up to 10 parts that were restored more than $1 days ago. */
 static const struct bb_sql remove_restored = {
     "WITH a AS (UPDATE chat_archive a SET restored_at = NULL FROM (SELECT conversation_id, first"
     " FROM chat_archive WHERE restored_at < now() - make_interval(days => $1::int) LIMIT 10) r"
@@ -163,7 +163,7 @@ static int archive_remove_restored(struct bb_request *rq, void *arg)
     return rows ? bb_cell_int(rq, rows, 0, 0) > 0 : -1;
 }
 
-/* Archives up to a number of parts. Returns 1 if there may be more, 0 if not, or -1 on failure. */
+/* Archives parts, then removes restored messages. Returns 1 if there may be more, 0, or -1. */
 static int archive_run(struct bb_request *rq, int parts)
 {
     int more = 1, restored = 1;
@@ -243,11 +243,11 @@ static const struct bb_sql restore = {
 struct range {
     const char *conversation; /* NULL: all */
     int64_t first, last;      /* seq of messages */
-    int64_t at[2];            /* the last part: conversation and first seq */
-    bool failed;              /* to restore the last part */
+    int64_t at[2];            /* the previous part: its conversation and first seq */
+    bool failed;              /* the previous part could not be restored */
 };
 
-/* Restores the next part. Returns 1, 0 if none is left, LOST if its file is lost, or -1. */
+/* Restores the next part. Returns 1, 0 if none is left, LOST if its file is unreadable, or -1. */
 enum { LOST = -2 };
 static int restore_part(struct bb_request *rq, void *arg)
 {

@@ -35,10 +35,10 @@
 
 // clang-format off
 /*
- * The range of the archived parts `a` that a page of up to `most` bytes needs; nulls: none. `order`
- * is the order of the page. `inside` is true for a part whose messages are all in the page's range.
- * A page needs parts until they have `most` bytes, and one more part: the last message of the page
- * also has the uuid of the next message, which may be in that part.
+ * Selects the seq range of archived messages that a page needs (null: none). The page has up to
+ * `most` bytes, in the order `order`. `inside` is true if the page's range has all messages of part
+ * `a`. The page needs parts until they have `most` bytes, and one more part, because its last
+ * message also has the uuid of the next message, which may be in that part.
  */
 #define ARCHIVED(conversation, condition, inside, order, most)                                     \
     "(SELECT min(a.first) AS first, max(a.last) AS last FROM (SELECT a.*, coalesce(sum("           \
@@ -68,8 +68,8 @@ static const struct bb_sql short_chain = {
 };
 
 /*
- * $1 conversation, $2 after, $3 rows to read, $4 bytes. The last row may exceed the bytes. Returns
- * one row without a message if there are none.
+ * $1 conversation, $2 seq after which the page begins, $3 maximum rows plus 1, $4 maximum bytes,
+ * which only the last row may exceed. Returns one row without a message if there is no message.
  */
 static const struct bb_sql next_page = {
     "SELECT " MESSAGE ", $1::bigint, a.first, a.last FROM "
@@ -81,9 +81,9 @@ static const struct bb_sql next_page = {
 };
 
 /*
- * $4 head, $5 place of the message before which the page ends, $6 rows, $7 bytes. The first message
- * may exceed the bytes. The last column is the place of the message. Returns no row if the
- * conversation is unknown, and one row without a message if none is before the place.
+ * $4 head uuid, $5 seq: all messages of the page are before it, $6 maximum rows, $7 maximum bytes,
+ * which only the oldest message may exceed. The last column is the message's seq. Returns no row if
+ * the conversation is unknown, and one row without a message if no message precedes $5.
  */
 #define LATEST                                                                                     \
     "SELECT " MESSAGE ", c.id, a.first, a.last, e.seq FROM "                                       \

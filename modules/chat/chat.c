@@ -165,8 +165,8 @@ bool chat_asks_for_another(const struct chat_scope *scope, const char *email)
 }
 
 /*
- * An account without an organization (an Admin) counts as an account of another organization, so
- * nobody may act for it.
+ * An account without an organization (an Admin) counts as an account of another organization: only
+ * the account itself and callers that see everything may act for it.
  */
 void chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email)
 {
@@ -214,7 +214,7 @@ const struct chat_facts *chat_visible(struct bb_request *rq, const struct chat_s
     const struct chat *chat = rq->state;
     struct chat_facts *facts = bb_alloc(rq, FACTS_ROOM);
     uint64_t epoch;
-    /* after a promotion, the id may belong to another conversation until the cache is emptied */
+    /* not fresh: after a promotion, the id may belong to another conversation than in the cache */
     bool fresh = bb_signals_fresh_ms(rq->host) > 0;
     size_t size = cache_get(chat->cache, &id, sizeof(id), facts, FACTS_ROOM, &epoch);
 

@@ -29,15 +29,15 @@ struct chat_settings {
     int64_t retention_days; /* 0: messages stay in the database */
 };
 
-/* State of one generation. */
+/* The module's state in one generation (a loaded configuration). */
 struct chat {
     const struct chat_settings *settings;
     bool open_to_all; /* chat.ownership is `open` */
     const struct bb_accounts *accounts;
     void *accounts_state;
-    struct cache *cache;        /* facts by id */
+    struct cache *cache;        /* struct chat_facts by conversation id */
     struct chat_hub *hub;       /* the live stream (stream.c) */
-    struct slots *long_answers; /* in progress (modules/common/slots.h) */
+    struct slots *long_answers; /* for long responses (modules/common/slots.h) */
 };
 
 /* The part of a conversation that only sharing can change. Borrowed until the request ends. */
@@ -54,17 +54,17 @@ struct chat_facts {
     bool withheld1, withheld2;
 };
 
-/* An incoming message; the strings are borrowed. */
+/* A message; the strings are borrowed. */
 struct chat_message {
     const char *uuid;
     const char *username;
-    const char *entry;  /* set while the message is being written */
-    json_t *entry_json; /* `entry` as JSON; borrowed, not checked for UTF-8 */
+    const char *entry;  /* NULL if the message was read from the database */
+    json_t *entry_json; /* the same text as a JSON string; borrowed */
     const char *created_at;
     json_t *attachments; /* borrowed; NULL: none */
 };
 
-/* The bytes of a message `row` in a response, for limits. */
+/* The bytes of a message `row` that count toward limits of responses and archive parts. */
 #define CHAT_BYTES(row)                                                                            \
     "(octet_length(" row ".chat_entry) + coalesce(octet_length(" row ".attachments), 0))"
 
@@ -94,8 +94,8 @@ struct chat_scope {
 void chat_heard(void *state, const char *payload);
 
 /*
- * module.c: the fields of a conversation in lists; the last five only in the list of all
- * conversations. CHAT_COLUMNS are the columns of the first six.
+ * module.c: the fields of a conversation. Each constant is the number of fields that a kind of list
+ * shows. CHAT_COLUMNS are the columns of the first six fields.
  */
 enum { CHAT_CONVERSATION = 6, CHAT_UNREAD = 8, CHAT_SEEN = 13 };
 extern const struct bb_field chat_fields[CHAT_SEEN];
@@ -110,7 +110,7 @@ extern const struct bb_field chat_found_fields[CHAT_FOUND];
 struct chat_scope chat_scope(struct bb_request *rq);
 bool chat_takes_part(const struct chat_facts *facts, const char *email);
 bool chat_owns(const struct chat_scope *scope, const struct chat_facts *facts);
-/* Returns whether the caller sees only a part of the conversations of an e-mail. */
+/* Returns false if the caller sees all conversations of `email`: its own, or scope->all. */
 bool chat_asks_for_another(const struct chat_scope *scope, const char *email);
 /* Ends the request with 403 unless the caller may act for the e-mail. */
 void chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email);
@@ -138,7 +138,7 @@ json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_m
 void chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
                const struct chat_facts *facts);
 
-/* Commits and sends `json`; NULL means out of memory. Returns the status of the response sent. */
+/* Commits `unit`, then sends `json` (NULL: out of memory). Returns the status that was sent. */
 int chat_commit(struct bb_request *rq, struct bb_tx *unit, int success, json_t *json);
 
 int chat_open(struct bb_host *host, void **state);
@@ -148,7 +148,7 @@ extern const struct bb_conversations chat_conversations; /* the service "convers
 /* post.c: makes a message from the request body. Ends the request if the message is too long. */
 struct chat_message chat_entry_read(struct bb_request *rq);
 
-/* The metrics, in the order of their table. */
+/* The metrics, in the order of their table in module.c. */
 enum { CHAT_LISTENERS, CHAT_EVENTS_READ, CHAT_CATCH_UP_PAGES, CHAT_ARCHIVED, CHAT_RESTORED };
 double chat_listeners(void *state, size_t value);
 
@@ -171,7 +171,7 @@ bb_handler chat_command_archive, chat_command_restore, chat_command_doctor;
 /* Restores the archived parts with messages from `first` to `last` (seq), or ends the request. */
 void chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, int64_t last);
 
-/* The routes, each in the file of its name. post.c has those that change a conversation. */
+/* The handlers of the routes. Those that change a conversation are in post.c. */
 bb_handler chat_list, chat_seen, chat_search, chat_find, chat_start, chat_post, chat_chain,
     chat_unread_count, chat_unread_devices, chat_attach, chat_attachment, chat_typing, chat_read,
     chat_share, chat_close_conversation, chat_reopen, chat_stream;

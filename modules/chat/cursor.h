@@ -21,17 +21,17 @@
 
 /* The parts of a position. A key is a transaction, a conversation, and a number in it. */
 struct chat_cursor {
-    uint64_t home;      /* the database of the snapshots; 0: not given */
-    const char *seen;   /* a snapshot; the reader has seen all that it shows */
-    const char *target; /* the snapshot to which the reader goes; NULL: not begun */
-    int64_t block[3];   /* the last key of the last block that was seen completely */
-    int64_t event[3];   /* the key of the last event seen of the next block */
+    uint64_t home;      /* identifies the database (CHAT_HOME); 0: not given */
+    const char *seen;   /* the snapshot of which the reader has seen all messages */
+    const char *target; /* the later snapshot that it is reading; NULL: none */
+    int64_t block[3];   /* key of the last row of the last complete block seen */
+    int64_t event[3];   /* key of the last event seen in the block after it */
 };
 
-/* Splits the text; the parts point into it. Returns 0, or -1 if it is malformed. */
+/* Splits `text`; the cursor points into it. Returns 0, or -1 if `text` is malformed. */
 int chat_cursor_split(char *text, struct chat_cursor *cursor);
 
-/* Returns a number below 0 if `one` is earlier, above 0 if `other` is, or 0. */
+/* Returns -1 if snapshot `one` is earlier than `other`, 1 if it is later, otherwise 0. */
 int chat_snapshot_compare(const char *one, const char *other);
 
 /* Returns whether a reader at `here` has seen everything that a reader at `there` has. */

@@ -50,8 +50,8 @@ static const struct bb_sql newest[3][2] = {
 };
 
 /*
- * For a request without filters by a caller with organizations: returns the newest of their
- * conversations and of those with the caller's e-mail.
+ * For a request without filters by a caller that acts for organizations ($1). Returns the newest
+ * conversation that belongs to one of them, or in which the caller's e-mail ($2) takes part.
  */
 static const struct bb_sql newest_of_organizations = {
     NEWEST_OF("((SELECT n.* FROM unnest($1::bigint[]) o CROSS JOIN LATERAL (" ROW

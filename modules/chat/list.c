@@ -41,9 +41,9 @@
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
 
 /*
- * Indexed by whether the caller names another e-mail. BB_SQL_LIST, because the cost depends on the
- * number of conversations: all conversations of an hour are sorted, and the caller may not see most
- * conversations of another e-mail.
+ * [1] is for a caller that names another e-mail than its own. BB_SQL_LIST, because the cost depends
+ * on the number of conversations: PostgreSQL sorts all conversations of an hour, and skips
+ * another e-mail's conversations that the caller may not see.
  */
 static const struct bb_sql list_page[2] = {{PAGE(OWN), BB_SQL_LIST}, {PAGE(ANOTHERS), BB_SQL_LIST}};
 static const struct bb_sql list_ids[2] = {{IDS(OWN), BB_SQL_LIST}, {IDS(ANOTHERS), BB_SQL_LIST}};
@@ -55,7 +55,7 @@ static const struct bb_sql by_ids = {
 };
 
 struct position {
-    int64_t time; /* 0: from the latest */
+    int64_t time; /* last activity in microseconds; 0: begin with the latest */
     int64_t id;
 };
 
@@ -98,7 +98,7 @@ static size_t list_fields(struct bb_request *rq)
 enum { PIECE_ROWS = 128 };
 
 struct list {
-    size_t fields; /* of each conversation */
+    size_t fields; /* number of fields of each conversation */
     size_t count, sent;
     int64_t ids[];
 };
@@ -125,7 +125,7 @@ struct order {
     struct list *list;
 };
 
-/* Copies the order, because the rows are freed when this returns. Returns 0, or the status sent. */
+/* Reads all ids into order->list; bb_scratch() frees the rows. Returns 0, or the status sent. */
 static int list_take_order(struct bb_request *rq, void *arg)
 {
     struct order *order = arg;

@@ -260,7 +260,7 @@ static const struct bb_field devices_reply[] = {
     {.name = ".", .type = BB_LIST, .fields = BB_TABLE(name_item)},
 };
 
-static const int absent[] = {404, 0}; /* the organization */
+static const int absent[] = {404, 0}; /* 404: the organization does not exist */
 
 static const struct bb_route routes[] = {
     {.method = "GET", .path = "/api/chat/conversations/user/:email", .roles = BB_ANY_ROLE,

@@ -8,7 +8,7 @@
 #include "modules/chat/chat.h"
 
 enum {
-    ROWS = 512, /* of a block: the LIMIT of read_page */
+    ROWS = 512, /* maximum rows of a block: the LIMIT in read_page */
     ID_SIZE = 3000
 };
 
@@ -64,7 +64,7 @@ enum column {
     SNAPSHOT,
     HOME,
     LOST,
-    TOTAL, /* rows of the block */
+    TOTAL, /* number of rows of the block */
     LAST_XID,
     LAST_CONVERSATION,
     LAST_SEQ,
@@ -84,7 +84,7 @@ struct reading {
     struct bb_request *rq;
     const struct bb_rows *rows;
     struct chat_cursor from;
-    const char *block; /* the position, up to its part `event` */
+    const char *block; /* the text of the position, up to its block */
     struct chat_page *page;
 };
 

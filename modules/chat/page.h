@@ -50,7 +50,7 @@ struct chat_event {
 struct chat_page {
     char *start, *end; /* positions; owned */
     bool more;         /* there are events between the end and the target */
-    bool lost;         /* earlier events may be archived: the reader starts over */
+    bool lost;         /* events before the page may be archived, so the reader starts over */
     size_t count;
     struct chat_event *events[];
 };

@@ -6,8 +6,8 @@
 #include "modules/chat/page.h"
 
 /*
- * Looks up the conversation. Ends the request unless the e-mail in the field takes part in it, and
- * the caller may act for this e-mail. An Admin may post in any conversation, with its own e-mail.
+ * Returns the conversation. Ends the request unless the e-mail in `field` takes part in it, and the
+ * caller may act for this e-mail. With `posts`, an Admin's own e-mail need not take part.
  */
 static const struct chat_facts *post_find(struct bb_request *rq, const char *field, bool posts)
 {
@@ -167,7 +167,7 @@ static const char *post_holder(struct bb_request *rq, int64_t conversation)
     return bb_format(rq, "conversation %" PRId64, conversation);
 }
 
-/* Makes the attachments of the message from the files in the store. */
+/* Returns the message's attachments, made from `shown`, the store's JSON of the files. */
 static json_t *post_shown(struct bb_request *rq, const char *shown)
 {
     json_t *files = bb_hold(rq, bb_json_read(rq, shown)), *file;
@@ -184,7 +184,7 @@ static json_t *post_shown(struct bb_request *rq, const char *shown)
 
 static int post_attached(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    /* $1 conversation, $2 uuid, $3 attachments. The conversation's row is locked. */
+    /* $1 conversation, $2 uuid, $3 attachments. add_message has locked the conversation's row. */
     static const struct bb_sql attach = {
         "WITH e AS (UPDATE chat_entry SET attachments = $3 WHERE conversation_id = $1::bigint AND"
         " seq = (SELECT entries FROM chat_conversation WHERE id = $1::bigint) AND uuid = $2::uuid"
@@ -253,8 +253,8 @@ int chat_attachment(struct bb_request *rq)
 /*
  * ---- POST /api/chat/conversations/:id/typing ----
  *
- * The payload of the notification is the topics, each on a line, an empty line, and the event
- * without an id, so that the hosts need not read the conversation.
+ * The payload of the notification has a line for each topic, an empty line, and the event (without
+ * an id). So hosts need not read the conversation.
  */
 
 int chat_typing(struct bb_request *rq)
@@ -326,9 +326,9 @@ int chat_read(struct bb_request *rq)
 /*
  * ---- POST /api/chat/conversations/:id/share ----
  *
- * A conversation that began when no approved account had a participant's e-mail is withheld from
- * the account that has the e-mail later. The owner of the conversation may share it with that
- * account, and cannot undo it. Hosts cache facts of conversations, so a channel notifies them.
+ * If no approved account has a participant's e-mail when a conversation begins, the conversation is
+ * withheld from an account that has this e-mail later. The conversation's owner may share it, and
+ * cannot undo this. CHAT_CHANNEL notifies all hosts, because they cache facts of conversations.
  */
 
 static const struct bb_sql show = {
@@ -361,8 +361,8 @@ int chat_share(struct bb_request *rq)
 /*
  * ---- POST /api/chat/conversations/:id/close and POST /api/chat/conversations/:id/reopen ----
  *
- * A conversation is closed while it has as many messages as at the closing, so a post reopens it
- * and writes nothing for this. A request that changes nothing does not write.
+ * Closing stores the number of messages. The conversation is closed while it has this number of
+ * messages, so a post reopens it without another write. If nothing changes, nothing is written.
  */
 
 static const struct bb_sql set_closed = {

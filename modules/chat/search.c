@@ -94,10 +94,10 @@ static const char *search_words(struct bb_request *rq)
     return words;
 }
 
-/* Times are in microseconds; 0 for those that are not given. */
+/* Times are in microseconds. Numbers that the client has not sent are 0. */
 struct cursor {
-    int64_t last, id;                  /* the conversation before the first one of the page */
-    int64_t time, conversation, place; /* the last message seen */
+    int64_t last, id;                  /* the conversation after which the page begins */
+    int64_t time, conversation, place; /* the last message of the previous page */
 };
 
 static struct cursor search_cursor(struct bb_request *rq)

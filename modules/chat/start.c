@@ -41,11 +41,11 @@ static const struct bb_sql add_conversation = {
 static const struct bb_sql latest = {
     "SELECT organisation FROM (" LATEST ") d ORDER BY created_at DESC LIMIT 1", 0};
 
-/* A participant, with the approved account if the participant is not the caller. */
+/* A participant. `known`: the e-mail has an approved account, or is the caller's. */
 struct party {
     const char *email;
     bool caller, known;
-    int64_t organization; /* 0: none, or not known */
+    int64_t organization; /* of the account; 0: none, or the caller */
 };
 
 /* Returns the organization of the conversation; 0: none. */
@@ -59,10 +59,9 @@ static int64_t start_organization(struct bb_request *rq, const struct party part
         bb_end(rq, refused);
     if (!organization && who->role == BB_ROLE_ADMIN) {
         /*
-         * Finds the organization that owns a conversation started by an Admin who names none, so
-         * that the people concerned can see it. It is the organization of a participant's account;
-         * if there is none, of a participant's conversations; then of a device with the name; then
-         * of the Admin.
+         * An Admin has named no organization. So that the people concerned can see it, the
+         * conversation belongs to the first organization found: of a participant's account, of a
+         * participant's latest conversation, of the devices with the name, or of the Admin.
          */
         const char *device = bb_text(rq, "deviceProjectName");
         struct bb_service service = bb_service(rq->host, "devices");

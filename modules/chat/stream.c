@@ -31,19 +31,19 @@
 /* Makes a client read its chains again. */
 #define RESET "event: reset\ndata: {}\n\n"
 
-/* The topic of all listeners that do not lag, for ids without an event. */
+/* The topic of all listeners that do not lag. hub_run() sends ids without an event to it. */
 #define TOPIC_JOINED ""
 
 enum {
-    WORK = 4096,                  /* sends while holding the mutex */
-    TURNS = 32,                   /* turns of lagging listeners in each run */
-    READS = 8,                    /* pages read for lagging listeners in each run */
-    PAGE_BYTES = 2 * 1024 * 1024, /* text of a page */
-    REPLAY_XIDS = 1000000,        /* clients with an older position start over, */
-    REPLAY_EVENTS = 131072,       /* and clients that need more events than this */
-    TYPING_MS = 3000,             /* between notifications of an account in a conversation, */
-    TYPING_ANY_MS = 100,          /* and of an account */
-    TYPING_KEPT = 1024            /* notifications whose times are known, by a hash */
+    WORK = 4096,                  /* maximum sends while the mutex is held */
+    TURNS = 32,                   /* maximum turns of lagging listeners in a run */
+    READS = 8,                    /* maximum pages read for lagging listeners in a run */
+    PAGE_BYTES = 2 * 1024 * 1024, /* bytes of text after which a page ends */
+    REPLAY_XIDS = 1000000,        /* a client that missed more transactions must start over */
+    REPLAY_EVENTS = 131072,       /* a client for which more events were read must start over */
+    TYPING_MS = 3000,             /* minimum time between an account's reports in a conversation */
+    TYPING_ANY_MS = 100,          /* minimum time between an account's reports */
+    TYPING_KEPT = 1024            /* slots for the times of reports, found by hash */
 };
 
 /* An account with at least one listener on this host. */
@@ -61,7 +61,7 @@ struct listener {
     bool lagging;
     bool ended;    /* nothing more is sent */
     size_t events; /* read for it since it began to lag */
-    char *at;      /* its position, owned; NULL: it does not lag, or it ends (out of memory) */
+    char *at;      /* its position, owned; NULL: it does not lag, or memory ran out and it ends */
     size_t topic_count;
     const char *topics[];
 };
@@ -80,7 +80,7 @@ struct chat_hub {
     bool again;                /* the last run left work to do */
     struct chat_page *page;    /* the last page; its end is the hub's position; or NULL */
     size_t published;          /* events of `page` */
-    int64_t ids_ms;            /* time of the last id without an event */
+    int64_t ids_ms;            /* time when an id without an event was last sent */
     int64_t typing_ms[TYPING_KEPT], typing_any_ms[TYPING_KEPT];
     uint64_t typing[TYPING_KEPT]; /* hashes of an account and a conversation */
 };
@@ -134,7 +134,7 @@ static void account_leave(struct chat_hub *hub, struct account *account)
 
 /* ---- listeners; call with the lock held ---- */
 
-/* Creates a listener without a stream, in no list. Returns NULL if out of memory. */
+/* Creates a listener. It has no stream, and is in no list. Returns NULL if out of memory. */
 static struct listener *listener_new(struct chat_hub *hub, struct account *account,
                                      const struct chat_scope *scope, const char *at)
 {
@@ -317,7 +317,7 @@ static struct chat_page *hub_read(struct bb_request *rq, struct chat_hub *hub, c
     return NULL;
 }
 
-/* Sends a page to the lagging listeners that can continue with it. May park the fiber. */
+/* Sends a page to lagging listeners whose position is its start. May park the fiber. */
 static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct chat_page *page)
 {
     struct listener *at, *next;
@@ -460,7 +460,7 @@ static void hub_ran(void *arg, bool whole)
 {
     struct chat_hub *hub = arg;
 
-    (void)whole; /* the next run completes the work */
+    (void)whole; /* if the run was cut short, the next run completes the work */
     pthread_mutex_lock(&hub->lock);
     bool runs = !TAILQ_EMPTY(&hub->lists[false]) || !TAILQ_EMPTY(&hub->lists[true]);
 

@@ -4,7 +4,7 @@
  * Both read totals (schema.sql, step 1) and the changes that are not yet added to them. They read
  * no conversation and no message, so the cost depends neither on the length of a history nor on the
  * number of conversations. A caller that names another e-mail also sees the conversations in which
- * both take part: up to PAIRED are read, more than FEW_PAIRED with a long statement.
+ * both take part: up to PAIRED are read, more than FEW_PAIRED by a statement with BB_SQL_LIST.
  */
 #include <string.h>
 
@@ -164,7 +164,7 @@ static const struct bb_sql drop_names = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Returns 1 if there are more changes, 0 if not, or -1 on failure. */
+/* Adds changes to their totals. Returns 1 if there may be more, 0 if not, or -1 on failure. */
 static int unread_add_piece(struct bb_request *rq, void *arg)
 {
     const struct bb_rows *rows = bb_query(rq, &add_up, BB_ARGS(bb_i(PIECE)));

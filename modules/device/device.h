@@ -68,7 +68,7 @@ struct device_settings {
     int64_t document_grace;             /* seconds before the sweep deletes a file without a row */
 };
 
-/* State of one generation. */
+/* The module's state in one generation (a loaded configuration). */
 struct device {
     const struct device_settings *settings;
     const struct bb_accounts *accounts;
@@ -104,10 +104,10 @@ struct device_record {
 
 /* Documents of a request that are in the store already. */
 struct device_documents {
-    const char *rows;           /* JSON array for device_documents_add(); or NULL */
+    const char *rows;           /* JSON array for device_documents_add(); NULL: no documents */
     const char *shown;          /* JSON array as the API shows it */
-    size_t begun;               /* number of uploads of this request with a row in device_upload */
-    const char *const *uploads; /* their object names */
+    size_t begun;               /* number of new objects, each with a row in device_upload */
+    const char *const *uploads; /* the names of these objects */
     int64_t until_ms;           /* deadline for the store, see struct store_keep */
 };
 
@@ -165,7 +165,7 @@ struct device_values device_read_body(struct bb_request *rq, bool whole);
 /* Returns a copy without leading and trailing white space, the form in which names are stored. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
-/* Returns the decimal number that consists of these characters; NAN: it is not one. */
+/* Returns the decimal number `text`; NAN if it is invalid or has other than `characters`. */
 double device_number(const char *text, const char *characters);
 
 /* Returns a constant warning if the valid value is unlikely; otherwise NULL. `text` may be NULL. */
@@ -198,8 +198,8 @@ int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
 struct device_record device_record_of(struct bb_request *rq, const struct bb_rows *rows,
                                       size_t row);
 /*
- * Reads DEVICE_FACTS, which begin at `column`: a device without attributes, documents and times,
- * which cost more than everything else.
+ * Reads DEVICE_FACTS, which begin at `column`. Does not read attributes, documents and times, which
+ * cost more than everything else.
  */
 struct device_record device_facts_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                      size_t column);
@@ -208,8 +208,8 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record);
 json_t *device_facts_json(const struct device_record *record);
 
 /*
- * Returns an object for jsonb_populate_record(), which the request holds: the column of each field
- * that has a text, and null for each `cleared` field (NULL: none).
+ * Returns an object for jsonb_populate_record(), which the request owns. It has the columns of all
+ * fields with a text, and null for fields that are `cleared` (NULL: no field is).
  */
 json_t *device_stored_json(struct bb_request *rq, const char *const *text, const bool *cleared);
 
@@ -220,7 +220,7 @@ json_t *device_stored_json(struct bb_request *rq, const char *const *text, const
  */
 const char *device_text(struct bb_request *rq, const struct device_record *record);
 
-/* Ends the request if attributes are too large after a change. */
+/* Ends the request if the stored JSON `attributes` exceeds DEVICE_ATTRIBUTES_MAX. */
 void device_attributes_check(struct bb_request *rq, const char *attributes);
 
 /* Error messages for a key that matches no device, or several devices. */
@@ -253,7 +253,7 @@ struct device_record device_in_path(struct bb_request *rq, enum device_look_up h
 int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
                 const struct device_record *record, json_t *changed);
 
-/* documents.c: stores the request's files, or ends the request. `organization` owns the device. */
+/* documents.c: stores the request's files in the quota of `organization`, or ends the request. */
 struct device_documents device_documents_take(struct bb_request *rq, int64_t organization);
 /* Call after the response: removes files that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
@@ -280,7 +280,7 @@ extern const struct bb_devices device_directory;
 extern const struct bb_bulk_rows device_rows;
 extern const struct bb_documents device_store; /* the service "documents:devices" */
 
-/* Jobs and a command. */
+/* Jobs and commands. */
 void device_sweep(struct bb_request *rq);
 void device_tidy(struct bb_request *rq);
 void device_sweep_duplicates(struct bb_request *rq);

@@ -89,7 +89,7 @@ static int directory_organization_named(void *state, struct bb_request *rq, cons
     return rows ? bb_count(rq, rows) == 1 : -1;
 }
 
-/* The subqueries find a key among the devices of organization $2. Without a match they are null. */
+/* These subqueries return the id of the device with the key in organization $2, or null. */
 #define KEY "btrim(k.key)"
 #define OF_ITS "(SELECT d.id FROM device d WHERE d.organisation = $2::bigint AND "
 #define BY_EXTERNAL_ID OF_ITS DEVICE_HAS_KEY(KEY) ")"
@@ -104,7 +104,7 @@ static int directory_organization_named(void *state, struct bb_request *rq, cons
     "(SELECT CASE count(*) WHEN 1 THEN min(s.id) WHEN 2 THEN -1 END FROM " OF_ITS                  \
     "d.serial_number = " KEY " LIMIT 2) s)"
 
-/* Runs a statement for the keys, and sets the id of each key; 0: none. NULL: failed. */
+/* Runs a statement, and sets (*ids)[i] to the id for key i, or 0. Returns NULL on failure. */
 static const struct bb_rows *directory_ids(struct bb_request *rq, const struct bb_sql *sql,
                                            const json_t *keys, int64_t organization, int64_t **ids)
 {

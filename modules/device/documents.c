@@ -101,7 +101,7 @@ void device_files_failed(struct bb_host *host)
 struct arrival {
     struct store_keep keep;
     struct type_finder *finder;
-    size_t count;  /* of files; files with the same content share an object */
+    size_t count;  /* number of files; files with the same content share an object */
     int64_t bytes; /* of all files */
     const struct bb_file *files[DOCUMENTS_MAX];
     const char *paths[DOCUMENTS_MAX], *objects[DOCUMENTS_MAX];
@@ -257,7 +257,7 @@ struct device_documents device_documents_take(struct bb_request *rq, int64_t org
     return documents;
 }
 
-/* Called after the commit: the files are documents now, so none of them may be dropped. */
+/* Called after the commit, so that device_documents_drop() keeps the files. */
 static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *documents)
 {
     (void)rq, (void)tx;
@@ -265,8 +265,8 @@ static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *docum
 }
 
 /*
- * Also deletes the uploads' rows, and locks a document of each object that another document has
- * already. Fails if one of these rows is gone, because the content may be gone, too.
+ * Adds the documents' rows, and deletes their rows in device_upload. Locks the row of an older
+ * document that uses the same object. Fails if a row is missing: the content may be missing, too.
  */
 static int documents_add(struct bb_request *rq, struct bb_tx *tx, const char *device,
                          const char *holder, int64_t organization,
@@ -348,9 +348,9 @@ const char *device_url_encoded(struct bb_request *rq, const char *text)
 }
 
 /*
- * Writes filename for old clients and filename* (RFC 8187) for all others: the name without a path,
- * and only the end of a long name, with the extension. Omits dots and blanks at the beginning,
- * control characters and characters that change the direction.
+ * Returns a Content-Disposition with filename, and filename* (RFC 8187). Removes the path, the
+ * beginning of a long name, leading dots and blanks, control characters, and characters that change
+ * the direction of text.
  */
 static const char *documents_disposition(struct bb_request *rq, const char *name)
 {
@@ -480,7 +480,7 @@ int device_document_delete(struct bb_request *rq)
 /*
  * ---- the service "documents:devices" ----
  *
- * Stores contents of other modules in the same store. The sweep does not list their names.
+ * Stores contents and files of other modules. The sweep does not list names of contents (.chat).
  */
 
 struct content_job {
@@ -558,8 +558,8 @@ static int documents_get(struct bb_request *rq, void *content)
 }
 
 /*
- * The files of other modules: rows of device_document with a holder. They count separately, as
- * organization -1 - ID, so that people who may post files cannot use up the quota of documents.
+ * Files of other modules are rows of device_document with a holder. Their quota has the number
+ * -1 - organization, so that people who may post files cannot use up the quota of documents.
  */
 #define HELD(files) (-1 - (files)->organization)
 
@@ -598,9 +598,9 @@ static int documents_reply(struct bb_request *rq, void *arg)
  * ---- the sweep ----
  *
  * The job device.sweep and the command `device sweep` delete objects that no document names and
- * that are older than device.document_grace. Such objects exist if a host died before adding the
- * row, or if the database refused the row. The job device.tidy runs on each host, and deletes old
- * incoming files that did not reach the store.
+ * that are older than device.document_grace. They remain if a document was deleted, if a host died
+ * before it added the row, or if the database refused the row. The job device.tidy runs on each
+ * host, and deletes old incoming files that did not reach the store.
  */
 
 struct sweep {
@@ -618,8 +618,8 @@ static int sweep_failed(struct bb_request *rq, const char *why)
 /* Deletes the objects of the next page of the list that no row names. Returns 0, or -1. */
 static int sweep_page(struct bb_request *rq, void *arg)
 {
-    /* One statement has one snapshot: a name in it that is neither an upload nor a document will
-     * never be a document. */
+    /* Both tables are read in one snapshot. A transaction moves each name from device_upload to
+     * device_document, so a name that is in neither table will never be a document. */
     static const struct bb_sql nameless = {
         "SELECT n FROM unnest($1::text[]) n WHERE NOT EXISTS (SELECT FROM"
         " device_upload WHERE object = n) AND NOT EXISTS (SELECT FROM device_document"
@@ -691,7 +691,7 @@ void device_sweep(struct bb_request *rq)
 {
     size_t removed = 0;
 
-    (void)sweep_all(rq, &removed); /* it has logged the reason */
+    (void)sweep_all(rq, &removed); /* logs its failures */
     if (removed)
         bb_log(rq, BB_INFO, "%zu files without a document were removed", removed);
 }
@@ -709,8 +709,8 @@ int device_command_sweep(struct bb_request *rq)
 /* ---- the service's doctor, and `busbar device doctor` ---- */
 
 enum {
-    DOCTOR_LINES = 20, /* findings that are printed for a page of the list */
-    DOCTOR_PAGES = 100 /* 50,000 names: with S3 a few seconds */
+    DOCTOR_LINES = 20, /* maximum findings printed for each page of the list */
+    DOCTOR_PAGES = 100 /* pages without --all: 50,000 names, a few seconds with S3 */
 };
 
 struct doctor {

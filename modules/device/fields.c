@@ -26,7 +26,7 @@ enum {
 
 // clang-format off
 
-/* The host passes the fields as they were sent, so that one response can name all errors. */
+/* The host passes fields unchecked. device_read() checks them, so a response names all errors. */
 #define OPTIONAL (BB_AS_SENT | BB_NULLABLE | BB_CLEARS)
 
 static const char *const states[] = {"Active", "Inactive", NULL};
@@ -138,7 +138,7 @@ static char *fields_decimal(struct bb_request *rq, const json_t *value)
     return text;
 }
 
-/* Checks the length and the characters of a name without blanks around it. */
+/* Sets *problem if the trimmed name is empty or too long, or has control characters. */
 static void fields_name_check(const char *name, const char **problem)
 {
     size_t characters = 0;
@@ -327,8 +327,8 @@ static void fields_problem(struct bb_request *rq, json_t *errors, const char *fi
 }
 
 /*
- * Checks the fields like the host checks a body. Returns a new object with the valid fields; NULL:
- * out of memory.
+ * Checks the fields by the host's rules for bodies, and appends problems to `errors`. Returns a new
+ * object with the valid fields, or NULL if out of memory.
  */
 static json_t *fields_check(struct bb_request *rq, json_t *object, json_t *errors)
 {

@@ -29,9 +29,9 @@ struct list_order {
     " + (SELECT coalesce(sum(200 + octet_length(f.name)), 0) FROM device_document f"               \
     " WHERE f.device = d.id)"
 /*
- * $1 and $2 scope, $3 the filters as JSON, $4 whether there are groups, $5 the order, $6 whether it
- * is descending, $7 and $8 the sort value and id of the previous page's last device, $9 number of
- * devices, $10 bytes. The statement that counts uses only $1 to $4.
+ * $1 and $2 scope, $3 the filters as JSON, $4 whether the module certificates (groups) is loaded,
+ * $5 the order, $6 whether it is descending, $7 and $8 the sort value and id of the previous page's
+ * last device, $9 maximum devices, $10 maximum bytes. list_count uses only $1 to $4.
  */
 #define FOUND                                                                                      \
     "device_page(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean, $5,"     \
@@ -59,7 +59,7 @@ static const struct bb_sql list_count = {
     "SELECT device_count(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean)",
     BB_SQL_LIST};
 
-/* Limits of a page: devices, and bytes, because attributes can be large. */
+/* Limits of a page in devices and bytes. FEW: pages up to this limit use list_few. */
 enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
 
 /* Returns the filters as a JSON object by name, and sets *any to whether there is a filter. */
@@ -72,7 +72,7 @@ static struct bb_value list_filters(struct bb_request *rq, bool *any)
     const char *country = bb_arg(rq, "countryCode"), *status = bb_arg(rq, "status"), *codes[2];
     json_t *wanted = bb_hold(rq, json_object());
 
-    if (country) { /* stored codes have 2 or 3 letters, as they were sent */
+    if (country) { /* devices have codes of 2 or 3 letters, as clients sent them */
         device_country_codes(rq, country, codes);
         bb_set(rq, wanted, "country", json_string(codes[0]));
         bb_set(rq, wanted, "other", json_string(codes[1]));
@@ -203,7 +203,7 @@ static const struct bb_sql find = {
     " EXISTS (SELECT FROM device_like($1::bigint, NULL, $3::float8, $4, $5))::int",
     0};
 
-/* Up to $2 pairs before the id $1: the facts of both devices, then the columns below. */
+/* Up to $2 pairs with ids below $1: the facts of both devices, then device_pair_fields. */
 static const struct bb_sql pairs = {
     "SELECT one.*, two.*, p.id, p.same, p.near, round(p.metres)::bigint, " BB_SQL_MS(
         "p.found_at") " FROM (SELECT p.id, p.found_at, a.id AS one, b.id AS two, coalesce(" SAME

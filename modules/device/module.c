@@ -81,7 +81,7 @@ static const struct bb_field document_segments[] = {
 static const struct bb_field organization_query[] = {ORGANIZATION_ARG};
 static const char *const shown[] = {"Active", "Inactive", "All", NULL};
 static const char *const states[] = {"Active", "Inactive", NULL};
-/* The names must be the same as in list_orders. */
+/* The names must be the same as in list_orders (list.c). */
 static const char *const sorts[] = {"id",       "externalId",        "siteName",
                                     "capacity", "commissioningDate", "updatedAt", NULL};
 static const char *const directions[] = {"asc", "desc", NULL};

@@ -88,8 +88,8 @@ json_t *device_stored_json(struct bb_request *rq, const char *const *text, const
 enum { LONG_DIGITS = 19 }; /* the digits of 2^63, the lowest number above 64 bits */
 
 /*
- * Returns JSON of the database as JavaScript writes it. PostgreSQL prints blanks at colons and
- * commas, and prints numbers such as 1e30 and 1e-7 without an exponent.
+ * Returns JSON from the database in the form in which JavaScript writes it. PostgreSQL adds blanks
+ * after colons and commas, and writes numbers such as 1e30 and 1e-7 without an exponent.
  */
 static const char *record_compact(struct bb_request *rq, const char *text)
 {

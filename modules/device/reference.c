@@ -11,7 +11,7 @@
 
 _Static_assert(sizeof(countries) / sizeof(countries[0]) == COUNTRIES, "a country is missing");
 
-/* Compares without regard to case; most names already differ in their first letters. */
+/* Ignores case. Compares the first letters first, because most names differ in them. */
 static bool country_is(const char *name, const char *other)
 {
     return (*name | 0x20) == (*other | 0x20) && !strcasecmp(name, other);

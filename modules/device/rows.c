@@ -8,9 +8,9 @@
 
 enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANIZATION = DEVICE_FIELDS, FIXED = 2 };
 
-/* A row of a call, together with the device read from it. */
+/* A row of a bulk upload, together with the device read from it. */
 struct device_row {
-    struct bb_bulk_row *row; /* rows with problems are skipped */
+    struct bb_bulk_row *row; /* skipped if it has problems */
     bool elsewhere;          /* it names another organization than the upload */
     struct device_record record;
 };
@@ -82,9 +82,9 @@ static void rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
 }
 
 /*
- * Call after each row; `done` counts them. Every IN_A_ROW rows, lets other fibers of the loop run:
- * even if a completion is already signaled, a fiber that waits for it continues in the loop's next
- * iteration. Without memory for a completion, it does not pause.
+ * Call after each row with the number of rows done. After IN_A_ROW rows, lets other fibers of the
+ * loop run: waits for a completion that is already signaled, so that the fiber continues in the
+ * loop's next iteration. Does not pause if memory for a completion runs out.
  */
 static void rows_pause(struct bb_request *rq, size_t done)
 {

@@ -200,17 +200,17 @@ struct store *store_directory_new(const char *directory)
 }
 
 /*
- * The store as a bucket of an S3 server. An object is stored as a whole or not at all; the request
+ * The store as a bucket of an S3 server. An object is stored completely or not at all: the request
  * is signed with the hash of the content, which the server compares. A downloaded object is hashed
- * while it is written to an unnamed file, and the file is sent only if the hash matches. A call
- * ends within `s3_timeout`, however many files it has; this includes the time to delete its files
- * again. Only the sweep may take longer.
+ * while it is written to an unnamed file, and the file is sent only if the hash matches. All files
+ * of a request are stored within one `s3_timeout`, which also covers deleting them after a failure.
+ * Only the sweep may take longer.
  *
  * Each thread of the pool uses an HTTP client with one connection. libcurl signs the requests
- * (CURLOPT_AWS_SIGV4). It signs the hash in x-amz-content-sha256, and the path and query as they
- * are in the URL, which libcurl 7.88 neither encodes nor sorts. So path and query are written in
- * canonical form, and a PUT is signed with the hash of its content. libcurl 8.14 does not sign with
- * CURLOPT_PATH_AS_IS. No header may be empty ("Expect:"): libcurl would sign but not send it.
+ * (CURLOPT_AWS_SIGV4): the hash in x-amz-content-sha256, and the path and query of the URL, which
+ * libcurl 7.88 neither encodes nor sorts. So this code writes them in canonical form, and sends the
+ * hash of the content with a PUT. It does not set CURLOPT_PATH_AS_IS, because libcurl 8.14 does not
+ * sign then. It sends no empty header ("Expect:"), which libcurl would sign but not send.
  */
 
 enum {
@@ -218,10 +218,10 @@ enum {
     IDLE_S = 60,
     BASE = 1300,
     URL = BASE + 255 + STORE_NAME + 2 + 4096,
-    BODY = 4 * 1024 * 1024, /* of a response that is not an object */
+    BODY = 4 * 1024 * 1024, /* maximum bytes of a response that is not an object */
     CODE = 64,
     DEPTH_MAX = 16,
-    REMOVED_IN_TIME = 100 /* objects per timeout; more objects get more time */
+    REMOVED_IN_TIME = 100 /* N objects may take 1 + N / 100 times s3_timeout */
 };
 
 #define NO_CONTENT "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -239,14 +239,14 @@ struct s3 {
 struct s3_request {
     struct http_request http;
     char url[URL];
-    const char *sha256;      /* of the content sent; NULL: none */
+    const char *sha256;      /* of the body sent; NULL: no body */
     int64_t until_ms;        /* monotonic deadline */
-    const char *prefix;      /* of busbar's objects */
+    const char *prefix;      /* of the names of busbar's objects */
     struct store_list *list; /* NULL: the response is not a list of objects */
 
     /* The XML of the response. Elements that matter contain only text. */
     XML_Parser parser;
-    const char *problem;  /* of the list; NULL: no problem */
+    const char *problem;  /* what is wrong with the list; NULL: nothing */
     char code[CODE];      /* of an error, for example "NoSuchKey"; "": none, or not safe to log */
     bool truncated, seen; /* more names exist; at least one was read */
     bool old;             /* the object being read is older than list->before */
@@ -448,7 +448,7 @@ static void s3_keep(void *arg)
             s3_send(s3, &request, keep->job.why);
         }
         if (file)
-            (void)fclose(file); /* only read */
+            (void)fclose(file); /* the file was only read, so this loses no data */
     }
 }
 
@@ -590,7 +590,7 @@ static bool is_plain_path(const char *path)
            strncmp(path, "./", 2) != 0 && !strstr(path, "/./");
 }
 
-/* Returns a log text about a problem of the settings, or NULL. */
+/* Returns a text about what is wrong with the settings, or NULL if nothing is. */
 static const char *s3_settings_problem(const struct device_settings *settings)
 {
     CURLU *url = curl_url();

@@ -14,9 +14,9 @@
  *   use the object of another document again, it locks the row of that document until the commit.
  * - Before an object is deleted, its name must be in no document and no upload. A request that was
  *   refused deletes its own upload row, and deletes the object only if that row was still there.
- *   The sweep first ends uploads that take too long, then lists the store and checks the names
- *   against documents and uploads in one statement. After that no document can name the object any
- *   more.
+ *   The sweep first deletes the rows of uploads that take too long. Then it lists the store, and
+ *   looks for the names in documents and uploads in one statement. A name that is in neither table
+ *   cannot become a document's name any more.
  *
  * Only the database's clock matters for these rules, and no lock is held while the store works.
  *
@@ -38,8 +38,8 @@ enum {
     STORE_BATCH = 500,
     STORE_WHY = 200,
     STORE_PATH = 4096 + 256, /* the longest device.documents, and a name */
-    STORE_MODE = 0700,       /* of a directory */
-    STORE_S3_THREADS = 8     /* threads of the pool, and connections kept */
+    STORE_MODE = 0700,       /* mode of new directories */
+    STORE_S3_THREADS = 8     /* threads of the S3 pool; maximum idle connections */
 };
 
 struct device_settings;
@@ -49,7 +49,7 @@ enum store_call { STORE_KEEP, STORE_OPEN, STORE_LIST, STORE_REMOVE, STORE_CALLS 
 
 /* The common first member of every store. */
 struct store {
-    void (*calls[STORE_CALLS])(void *job); /* the argument is the struct below */
+    void (*calls[STORE_CALLS])(void *job); /* the argument is the call's struct (below) */
     void (*free)(struct store *store);
     const char *directory; /* the parent of `incoming/`; borrowed */
     const char *pool;      /* name of the module's pool that runs the calls */
@@ -61,13 +61,13 @@ struct store_job {
     char why[STORE_WHY]; /* the reason of a failure, without secrets; "": no failure */
 };
 
-/* Stores incoming files under names. A file is moved from its path or stays there. */
+/* Stores incoming files under names. The directory store moves them, the S3 store copies them. */
 struct store_keep {
     struct store_job job;
     size_t count;
     const char *const *paths;
     const char *const *names;
-    int64_t until_ms; /* result: a deadline for store_remove; 0: none */
+    int64_t until_ms; /* set by the call: deadline for store_remove; 0: none */
 };
 
 /* Opens an object as a complete local file, so that sending it never waits for the store. */
@@ -75,15 +75,15 @@ struct store_open {
     struct store_job job;
     const char *name;
     int64_t length; /* expected length */
-    int fd;         /* owned by the caller; -1: see `why` */
+    int fd;         /* set by the call, owned by the caller; -1: see `why` */
 };
 
-/* Lists the next names, sorted: after `after`, and of objects older than `before`. */
+/* Lists the names, sorted, that follow `after`, of objects older than `before`. */
 struct store_list {
     struct store_job job;
     time_t before;
     char after[STORE_AFTER]; /* "" at first; each call sets where to continue */
-    bool contents;           /* also lists contents of other modules: "<sha256>.chat" */
+    bool contents;           /* also list contents of other modules, such as "<sha256>.chat" */
     bool more;
     size_t count; /* 0 to begin with */
     int64_t sizes[STORE_BATCH];
@@ -106,7 +106,7 @@ int store_incoming(const struct store *store, char path[STORE_PATH]);
 /* Returns whether a name begins with this SHA-256. */
 bool store_is_named(const char *name, const unsigned char *sha256);
 
-/* Returns NULL if out of memory. `directory` is borrowed. */
+/* Creates a store in a directory, which is borrowed. Returns NULL if out of memory. */
 struct store *store_directory_new(const char *directory);
 
 /* Returns NULL with the reason in `why`. The settings are borrowed. Does not connect yet. */

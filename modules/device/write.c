@@ -49,7 +49,7 @@ int device_register(struct bb_request *rq)
     record.documents = documents.shown;
     int status = device_warn_duplicates(rq, NULL, &record) ? bb_failed(rq) : 0;
     const char *fields = bb_json(rq, device_stored_json(rq, record.text, NULL), NULL);
-    /* documents lock the row of the organization's usage: the unit's key is the organization */
+    /* adding documents locks the organization's row in device_usage, so it is the unit's key */
     struct bb_tx *unit = bb_unit(rq, (uint64_t)(documents.rows ? record.organization : record.id));
 
     if (!status && (!unit ||
@@ -108,7 +108,7 @@ struct change {
     struct device_documents documents;
 };
 
-/* Checks the result of a change, and ends the transaction if the change is refused. */
+/* Checks the result of a change. Ends the request, which rolls back, if it is not allowed. */
 static void update_check(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_values *values, const struct device_record *record)
 {
@@ -249,8 +249,8 @@ int device_update_site(struct bb_request *rq)
 /* Deletes the rows of documents. The sweep deletes contents that no other document has. */
 static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    /* The locks of readings are taken before the device's own, in the same order as requests that
-     * store or void readings. If a module is not loaded, it has no data to delete. */
+    /* Locks readings before the device, in the same order as requests that store or void readings,
+     * to avoid deadlocks. Skips modules that are not loaded, because they have no data. */
     static const struct {
         const char *service; /* NULL: always */
         struct bb_sql sql;

@@ -4,12 +4,12 @@
  * when a module is loaded or removed. The parts that no table has are in openapi.json:
  *
  *   document  the document without the modules' parts
- *   event     an event, as a webhook, without the parts of its declaration
- *   titles    titles of modules, for readers
- *   names     named schemas, so that generated clients have types: the name, the method and path of
- *             an operation, and the place of the object: in its successful response ("", or the
- *             name of a member), or its request ("body", or "form" for multipart/form-data). For
- *             a list, it is the object of an item. An object comes before its parts.
+ *   event     the webhook of an event, without the parts that come from the event's declaration
+ *   titles    titles of modules for people, by module name
+ *   names     schemas that get a name, so that generated clients have types. A row has the name,
+ *             the method and path of an operation, and the schema's place in it: "" or a member's
+ *             name in the successful response, "body", or "form" and a part of multipart/form-data.
+ *             In a list, the item gets the name. An object comes before the objects inside it.
  */
 #ifndef DOCS_H
 #define DOCS_H
@@ -34,7 +34,7 @@ struct docs_settings {
     const char *title, *description, *contact, *pages;
 };
 
-/* Creates both texts of the generation's document. Returns 0, or -1 (no texts): out of memory. */
+/* Creates the document as JSON and YAML. Returns 0, or -1 without texts if out of memory. */
 int docs_make(struct bb_host *host, struct docs *docs);
 
 /*
@@ -58,7 +58,7 @@ static inline const char *docs_tag(const struct docs_maker *maker, const struct 
 /* schema.c: builds JSON objects and lists. These functions take ownership of `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);
 void docs_append(struct docs_maker *maker, json_t *list, json_t *value);
-/* Adds a text or list unless it is NULL or empty. */
+/* These add nothing if the text is NULL or empty, or the list is empty. */
 void docs_put_text(struct docs_maker *maker, json_t *object, const char *key, const char *text);
 void docs_put_list(struct docs_maker *maker, json_t *object, const char *key, json_t *list);
 json_t *docs_reference(const char *kind, const char *name); /* {"$ref": "#/components/…"} */
@@ -67,7 +67,7 @@ json_t *docs_reference(const char *kind, const char *name); /* {"$ref": "#/compo
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer);
 json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool answer);
 
-/* operation.c: builds the operation of a route. */
+/* operation.c: returns the OpenAPI operation of a route; the caller owns it. */
 json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
                        const struct bb_route *route);
 

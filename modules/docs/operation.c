@@ -22,7 +22,7 @@ static json_t *operation_body(struct docs_maker *maker, const struct bb_route *r
     return schema;
 }
 
-/* Returns a file with an example of the first type of bulk rows, like the template. */
+/* Returns a CSV text with the columns and one example row of the first type of bulk rows. */
 static json_t *operation_rows(struct docs_maker *maker)
 {
     struct bb_given given = {.size = sizeof(given)};
@@ -42,7 +42,7 @@ static json_t *operation_rows(struct docs_maker *maker)
     return text;
 }
 
-/* `rows`: the files contain bulk rows. The example has the fields and one file. */
+/* Describes a multipart body, with the fields and one file as example. `rows`: bulk rows. */
 static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *route, bool rows)
 {
     json_t *properties = json_object(), *required = json_array(), *encoding = json_object();
@@ -137,7 +137,7 @@ static char *operation_columns(struct docs_maker *maker, const struct bb_module 
 enum when {
     ALWAYS,
     WITH_TOKEN = 1, /* the route requires a token */
-    WITH_NAMES = 2, /* the path names an object, other than a person by e-mail */
+    WITH_NAMES = 2, /* a path segment is not an e-mail, so 404 is possible */
     WITH_BODY = 4,
     WITH_KEY = 8,          /* Idempotency-Key */
     IF_NAMED = 16,         /* only if the route itself lists it */
@@ -152,8 +152,8 @@ enum {
 
 static const struct {
     int status;
-    const char *name; /* in openapi.json */
-    unsigned when;    /* any of these */
+    const char *name; /* of the response in openapi.json */
+    unsigned when;    /* listed for a route in any of these cases */
 } shared[] = {
     {202, "Accepted", IF_NAMED},
     {204, "NoContent", IF_NAMED},
@@ -177,7 +177,7 @@ static const struct {
 
 enum { SHARED = sizeof(shared) / sizeof(shared[0]) };
 
-/* Returns the length that the texts of some fields may have in a target, up to TARGET_MAX. */
+/* Returns the bytes that text fields may have in a request target; stops at TARGET_MAX. */
 static size_t responses_longest(const struct bb_table *fields)
 {
     size_t bytes = 0;
@@ -209,7 +209,7 @@ static bool responses_has_query(const struct bb_route *route, const char *name)
     return false;
 }
 
-/* A row named "." is the response itself. The host adds the warnings (docs/reference.md). */
+/* A reply row named "." is the whole body. The host adds warnings (docs/reference.md). */
 static json_t *responses_schema(struct docs_maker *maker, const struct bb_route *route)
 {
     const struct bb_field *first = BB_ROW(bb_field, route->reply, 0);
@@ -248,7 +248,7 @@ static json_t *responses_success(struct docs_maker *maker, const struct bb_route
         return json_pack("{s:s, s:o}", "description", "Success.", "headers", headers);
     json_t *schema = type && !route->reply.count ? json_pack("{s:s}", "type", "string")
                                                  : responses_schema(maker, route);
-    /* Private content that is neither JSON nor read only by programs is sent as a file. */
+    /* A route that needs a token and does not return JSON, but CSV or so, sends a file to save. */
     bool download = type && !(route->roles & BB_ANYONE) && strcmp(type, "text/event-stream") != 0 &&
                     strcmp(type, "text/plain") != 0;
 
@@ -273,7 +273,7 @@ static json_t *responses_success(struct docs_maker *maker, const struct bb_route
                      type ? type : "application/json", media);
 }
 
-/* Some routes report their state in the usual body, with any status. */
+/* Returns the 503 of a route with BB_REPLY_IN_503: the body of `reply`, or an error body. */
 static json_t *responses_state(struct docs_maker *maker, const struct bb_route *route)
 {
     json_t *either =
@@ -297,7 +297,7 @@ static json_t *responses_all(struct docs_maker *maker, const struct bb_route *ro
             cases |= WITH_NAMES;
     if (route->body.count || route->parts.count)
         cases |= WITH_BODY;
-    /* The key of an anonymous caller applies only to this request, so it never conflicts. */
+    /* The Idempotency-Key of an anonymous caller applies to one request, so it never conflicts. */
     if (route->flags & BB_CREATES && !(route->roles & BB_ANYONE))
         cases |= WITH_KEY;
     if (route->flags & BB_VERSIONED && route->body.count)
