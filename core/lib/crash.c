@@ -72,18 +72,18 @@ struct report {
     char name[16];                   /* "SIGSEGV"; "": no signal */
     const char *exit;                /* the function that was called, "exit()"; NULL: a signal */
     const char *reason;              /* why the host ended itself, or NULL */
-    struct crash_snapshot who;       /* `module` is the recorded one, see crash_module_of() */
+    struct crash_snapshot who;       /* `module` is from the record of the thread's activity */
     bool guard;                      /* the address is in the guard below the fiber's stack */
     struct frame frames[FRAMES_MAX]; /* the innermost one is first */
     size_t frame_count;
-    const struct object *blamed; /* the innermost module, or NULL */
+    const struct object *blamed; /* the innermost module in `frames`, or NULL */
     struct log_pair fields[FIELDS];
     char directory[256];
     struct crash_note note; /* its `report` is the path of the file; "": none */
 };
 
 static const int reported[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
-static struct report report; /* there can be only one crash */
+static struct report report; /* only one crash of a process is reported */
 static atomic_int reporter;  /* id of the thread that reports; 0: none yet */
 static sigjmp_buf behind;    /* siglongjmp() to it skips the stage that faulted */
 static volatile sig_atomic_t staged;
@@ -369,7 +369,7 @@ static void crash_names(struct report *of)
     }
 }
 
-/* Separate from crash_names(), which faults if a mapped file was truncated. */
+/* Writes the frames as text. A separate stage: crash_names() faults if a file was truncated. */
 static void crash_stack(struct report *of)
 {
     char text[FRAME_TEXT], *stack = of->who.stack;
@@ -562,7 +562,7 @@ static void crash_exited(const char *how)
     report.context = NULL;
 }
 
-/* exit() calls this handler first; after a report, the handler ends the process without cleanup. */
+/* exit() calls this. After a report, ends the process without the remaining exit handlers. */
 static void crash_on_exit(int status, void *arg)
 {
     (void)arg;
@@ -666,7 +666,7 @@ void crash_install(void)
     if (BUSBAR_SANITIZED || atomic_load(&installed) || sem_init(&answered, 0, 0))
         return;
     mapped_files_snapshot();
-    backtrace(frames, 4); /* loads libgcc, which allocates its memory now */
+    backtrace(frames, 4); /* the first call loads libgcc, which a signal handler must not do */
     thread_alternate_stack();
     for (size_t i = 0; i < sizeof reported / sizeof *reported; i++)
         crash_handle_by(reported[i], crash_on_signal, SA_NODEFER);

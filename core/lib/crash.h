@@ -54,8 +54,8 @@ _Noreturn void crash_end(pthread_t thread, const char *reason);
 void mapped_files_snapshot(void);
 
 /*
- * Marks the file with this address as a module. Returns its build id in hexadecimal; "": it has
- * none. Call after mapped_files_snapshot().
+ * Marks the file whose code contains this address as the module `name`; reports show `file` as its
+ * path. Returns its build id in hexadecimal, or "". Call after mapped_files_snapshot().
  */
 const char *mapped_files_module(const void *address, const char *name, const char *file);
 

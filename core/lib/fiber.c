@@ -22,7 +22,7 @@ enum { FIBER_STACK = 64 * 1024 };
  */
 enum { GUARD = 1024 * 1024, FIBER_MAP = GUARD + FIBER_STACK };
 
-enum { FIBER_KEPT = 256 }; /* unused stacks that a thread keeps */
+enum { FIBER_KEPT = 256 }; /* maximum number of unused stacks of a thread */
 
 /* Boost.Context's C functions (libboost-context has no C header). */
 struct transfer {

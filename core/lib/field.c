@@ -182,7 +182,7 @@ void problems_list(const struct problems *problems, json_t *list)
                                               "problem", problems->list[i].text));
 }
 
-/* The recursion is limited by the nesting of the module's tables. */
+/* Returns "reads[3].value"; NULL: no memory. The nesting of tables limits the recursion. */
 static const char *place_name(const struct place *place, struct arena *arena)
 {
     const char *up = place->up ? place_name(place->up, arena) : NULL;
@@ -482,7 +482,7 @@ static const char *field_time_string(const char *text, struct arena *arena)
     return text_time_parse(whole, &ms) ? NULL : whole;
 }
 
-/* Normalizes a value that is a string. Returns `text` itself, or a text in `arena`. */
+/* Normalizes a string. Returns `text`, a text in `arena`, or NULL (problem added, or no memory). */
 static const char *field_string(const struct bb_field *field, const char *text, struct arena *arena,
                                 const struct place *place, struct problems *problems)
 {
@@ -553,7 +553,7 @@ static json_t *field_as_string(const struct bb_field *field, json_t *value,
 
 /*
  * Converts a decimal string to a number. Returns a new reference: to the number, or to `value` if
- * it is something else or memory runs out.
+ * `value` is not a decimal string or memory runs out.
  */
 static json_t *field_as_number(json_t *value, const struct problems *problems)
 {
@@ -734,7 +734,7 @@ static bool field_member(const struct bb_field *field, const json_t *object, con
     return normal && !json_object_set_new_nocheck(checked, field->name, normal);
 }
 
-/* Like fields_check() for an object at a place (NULL: the outermost). */
+/* Like fields_check() for the object at this place (NULL: the outermost object). */
 static json_t *fields_object(const struct bb_table *fields, json_t *object,
                              const struct place *place, struct problems *problems)
 {

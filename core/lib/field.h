@@ -62,9 +62,9 @@ void problems_add(struct problems *problems, const char *field, const char *text
 void problems_list(const struct problems *problems, json_t *list);
 
 /*
- * If the object has no `code` yet, finds the row with the text of its member ("problem" or, in the
- * body of an error, "message"), and adds the `code` and any `params`. So text and code always
- * match, even if a module wrote the text.
+ * If the object has no `code` yet, finds the row whose text matches the text of `member` ("problem"
+ * or, in the body of an error, "message"), and adds the `code` and any `params`. So text and code
+ * always match, even if a module wrote the text.
  */
 void problem_set_code(json_t *object, const char *member);
 

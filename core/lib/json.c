@@ -63,8 +63,8 @@ static json_t *json_in_refuse(struct json_problem *problem, const char *text, co
 }
 
 /*
- * Returns the position of the first level or member beyond the limits, with the reason in *why;
- * NULL if there is none. The content of strings does not count.
+ * Returns the position of the first bracket or comma beyond the limits, with the reason in *why;
+ * NULL if there is none. Brackets and commas in strings do not count.
  */
 static const char *json_in_excess(const char *at, const char *end, size_t most, const char **why)
 {
@@ -92,7 +92,7 @@ static const char *json_in_excess(const char *at, const char *end, size_t most, 
     return NULL;
 }
 
-/* Returns NULL if the text is not JSON, or memory ran out and a string lacks bytes (`missed`). */
+/* Like json_loadb(), but also NULL if memory ran out, which jansson may ignore in a string. */
 static json_t *json_in_load(const char *bytes, size_t length, size_t flags, json_error_t *error)
 {
     missed = false;
@@ -217,7 +217,7 @@ struct sink {
     size_t used, size;
 };
 
-/* Returns 0, or -1 if memory ran out, as the following functions do. */
+/* Appends bytes. Returns 0, or -1 if memory ran out, like the functions below. */
 static int json_out_put(struct sink *sink, const char *bytes, size_t length)
 {
     if (length >= sink->size - sink->used) { /* room for a NUL, too */

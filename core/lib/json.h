@@ -16,7 +16,7 @@
 struct json_problem {
     char text[160];
     int line, column; /* from 1; 0: unknown */
-    bool memory;      /* the JSON may be valid: memory ran out */
+    bool memory;      /* memory ran out, so the JSON may be valid */
 };
 
 /*

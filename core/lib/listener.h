@@ -50,7 +50,7 @@ struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *
 /* Writes the address of a peer as text, or "unknown" if it is not IP. */
 void address_text(const struct sockaddr *peer, char out[INET6_ADDRSTRLEN]);
 
-/* Returns whether the address is in one of the networks (NULL: none); false for other texts. */
+/* Returns whether `text` is an address in one of the networks (NULL: no networks). */
 bool address_in(const struct cidr_list *list, const char *text);
 
 /*

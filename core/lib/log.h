@@ -37,7 +37,7 @@ void log_reopen(void);
 /* Waits up to 1 s until the lines logged so far are written. Any thread. */
 void log_flush(void);
 
-/* Waits up to 1 s until the waiting lines are written, and ends the writer. */
+/* Waits up to 1 s until the lines logged so far are written, and ends the writer. */
 void log_close(void);
 
 /* Returns the level named "debug", "info", "warn" or "error". */

@@ -173,7 +173,7 @@ void loop_run(struct loop *loop)
         loop->now_ms = clock_mono_ms(); /* the iteration may have been long */
         timer_ms = timers_run(&loop->timers, loop->now_ms);
     }
-    atomic_store_explicit(&loop->iteration_ms, 0, memory_order_relaxed); /* ended, not blocked */
+    atomic_store_explicit(&loop->iteration_ms, 0, memory_order_relaxed); /* not blocked */
     fiber_thread_end();
     arena_thread_end();
 }

@@ -24,8 +24,8 @@ extern const int64_t meter_bounds_us[METER_BUCKETS - 1]; /* ascending */
 void meter_thread(unsigned index);
 
 /*
- * Returns the meter of a route, identified by its pattern. Never NULL: if memory runs out, a shared
- * meter is returned.
+ * Returns the meter of a route, identified by its pattern. If memory runs out or there are too many
+ * meters, returns a shared one. Never NULL.
  */
 struct meter *meter_route(const char *method, const char *path);
 

@@ -68,7 +68,7 @@ static int multipart_parameter(char **at, char **name, char **value)
     *at = multipart_skip_blank(end);
     if (end == *value || (**at && **at != ';'))
         return -1;
-    if (*end) { /* skips the terminator, which is then overwritten */
+    if (*end) { /* `end` may be the ';' itself: skip it before it is overwritten */
         *at += **at == ';';
         *end = '\0';
     }
@@ -252,7 +252,7 @@ int multipart_init(struct multipart *multipart, const char *boundary,
     multipart->window = malloc(MULTIPART_HEADERS_MAX);
     if (!multipart->window)
         return -1;
-    /* a delimiter may follow at once, without the CR LF that begins it */
+    /* a body may begin with a delimiter that has no CR LF before it */
     memcpy(multipart->window, "\r\n", 2);
     multipart->end = multipart->implied = 2;
     return 0;

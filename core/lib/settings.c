@@ -74,7 +74,7 @@ struct setting_node {
     enum { NODE_TEXT, NODE_LIST, NODE_MAPPING } kind;
     bool plain;       /* a text without quotes */
     unsigned line;    /* of its key, if it has one */
-    const char *key;  /* only in a mapping */
+    const char *key;  /* NULL: not a member of a mapping */
     const char *text; /* NULL: unusable, and the problem was added */
     struct setting_node *first, *next;
 };
@@ -82,7 +82,7 @@ struct setting_node {
 struct reader {
     struct settings *settings;
     struct setting_problems *problems;
-    const char *bytes; /* of the file */
+    const char *bytes; /* content of the file */
     yaml_parser_t parser;
     yaml_event_t event; /* the current one */
 };
@@ -134,7 +134,7 @@ static const char *settings_variable(struct reader *reader, const char *name, co
     return value;
 }
 
-/* Returns a copy of the text with each ${NAME} replaced; NULL with a problem added. */
+/* Returns a copy of the text with each ${NAME} replaced; NULL after adding a problem. */
 static const char *settings_expand(struct reader *reader, const char *text, unsigned line,
                                    const char *where)
 {
@@ -184,7 +184,7 @@ static int settings_next(struct reader *reader)
 
 /*
  * Reads the key of a mapping's next member, and sets *path to the path of the member. Returns NULL
- * with a problem. A duplicate key is a problem, too.
+ * after adding a problem. Adds a problem for a duplicate key, too, but returns the key.
  */
 static const char *settings_read_key(struct reader *reader, const struct setting_node *map,
                                      const char *where, const char **path)
@@ -290,8 +290,8 @@ static bool settings_is_null(const struct setting_node *node)
 }
 
 /*
- * Returns the bytes, which the caller frees; NULL with a problem. O_NONBLOCK is needed because a
- * pipe without a writer would block the caller: a reload and, after it, a stop of the host.
+ * Returns the content of the file, which the caller frees; NULL after adding a problem. Without
+ * O_NONBLOCK, a pipe without a writer would block a reload, and a later stop of the host.
  */
 static char *settings_read(const char *path, size_t *length, struct setting_problems *problems)
 {
@@ -321,7 +321,7 @@ static char *settings_read(const char *path, size_t *length, struct setting_prob
     return NULL;
 }
 
-/* Reads the only document: a mapping, or nothing. Returns 0, or -1 with a problem. */
+/* Reads the document, a mapping or nothing, to settings->root. -1 after adding a problem. */
 static int settings_read_root(struct reader *reader)
 {
     if (settings_next(reader)) /* the start of the stream */
@@ -493,7 +493,7 @@ void settings_fit(const struct settings *settings, const struct settings *live,
 
 /* ---- durations with units: "5s", "2m", "1h" or "500ms" ---- */
 
-enum { DIGITS_MAX = 9 }; /* so that a number with a unit fits into 64 bits in ms */
+enum { DIGITS_MAX = 9 }; /* so that a duration in milliseconds fits into 64 bits */
 
 struct unit {
     unsigned flag;
@@ -523,8 +523,8 @@ const char *setting_unit(const struct bb_field *field)
 }
 
 /*
- * Converts a number with a unit to a plain number in the unit of the setting, if the field allows
- * the result; otherwise returns the text itself. NULL if memory ran out.
+ * Converts a duration such as "2m" to a number in the unit of the setting. Returns `text` itself if
+ * it is not a duration, or if an integer setting would get a fraction. NULL if memory ran out.
  */
 static const char *settings_plain_time(const struct bb_field *field, const char *text,
                                        struct arena *arena)
@@ -584,9 +584,9 @@ static json_t *settings_scalar_json(const struct settings *settings,
 }
 
 /*
- * Converts the value to JSON with the type of `field` if possible; other values are left for
- * fields_check(). Unknown members of declared objects are problems. The caller owns the result;
- * NULL with a problem added, now or when the file was read, or if memory ran out.
+ * Converts the value to JSON, with the type of `field` if possible; fields_check() refuses other
+ * types later. Unknown members of declared objects are problems. The caller owns the result. NULL:
+ * the value has a problem, which was added here or by settings_load(), or memory ran out.
  */
 static json_t *settings_json(struct binder *binder, const struct setting_node *node,
                              const struct bb_field *field, const char *where)

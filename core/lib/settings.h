@@ -3,8 +3,8 @@
  * tables of struct bb_field. All problems are collected, so that one run reports every error in a
  * file: "busbar.yaml:12: http.loops: must be between 0 and 256".
  *
- * The tree and all values belong to the arena that is passed to settings_load() (a generation's).
- * One thread writes them while the generation is built; after that any thread may read them.
+ * The tree and all values belong to the arena that is passed to settings_load(), such as the arena
+ * of a generation. One thread writes them; after that any thread may read them.
  *
  * Supported YAML: mappings, sequences, scalars, comments. Refused: duplicate keys, aliases, tags,
  * several documents. In a value, ${NAME} is replaced by the environment variable NAME,
@@ -62,7 +62,7 @@ struct setting_problems {
     setting_line_add(&(problems)->warnings, &(problems)->warning_count, __VA_ARGS__)
 BB_PRINTF(3, 4) void setting_line_add(char ***lines, size_t *count, const char *format, ...);
 
-/* Print lines, each after the prefix. Print all problems, and the warnings after "warning: ". */
+/* Print lines after `prefix`, or the problems, followed by the warnings, each after "warning: ". */
 void setting_lines_print(char *const *lines, size_t count, const char *prefix, FILE *out);
 void setting_problems_print(const struct setting_problems *problems, FILE *out);
 void setting_problems_free(struct setting_problems *problems);

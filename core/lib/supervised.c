@@ -44,7 +44,7 @@ void supervised_begin(void)
     if (!number)
         return;
     prctl(PR_SET_NAME, "busbar");     /* the kernel has named it "exe", after /proc/self/exe */
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* cleared if the executable has capabilities */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* again: exec clears it for executables with capabilities */
     file = (int)strtol(number, NULL, 10);
     unsetenv(SUPERVISED_VARIABLE);
     if (pread(file, &shared, sizeof shared, 0) != (ssize_t)sizeof shared) {
@@ -81,7 +81,7 @@ static void sd_notify_open(void)
     notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* The service manager's address is a path, or an abstract name after @. */
+/* $NOTIFY_SOCKET is a path, or @ and the name of an abstract socket. */
 void sd_notify(const char *text)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

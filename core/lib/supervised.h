@@ -2,8 +2,8 @@
  * The supervisor (core/main/main.c) and the server process share an anonymous file and some
  * sockets. The supervisor creates both, and each server process inherits them. When a server
  * process dies, its listening sockets stay open, so connections wait for the next server process,
- * and none is refused. A server process records there when it begins to serve, and why it ends. It
- * writes by pwrite(), so that stray writes of a module cannot change the file.
+ * and none is refused. A server process writes to the file when it begins to serve, and why it
+ * ends. The file is not mapped, so that stray memory writes of a module cannot change it.
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.
  *
@@ -74,7 +74,7 @@ enum { SUPERVISED_SOCKETS = 8 /* of each family */, SUPERVISED_ADDRESS = 320 };
 
 struct supervised_file {
     struct crash_history history;          /* at the start of this server process */
-    int sockets[2 * SUPERVISED_SOCKETS];   /* half IPv4, half IPv6; -1: none */
+    int sockets[2 * SUPERVISED_SOCKETS];   /* first half: IPv4; second half: IPv6; -1: none */
     char listening_at[SUPERVISED_ADDRESS]; /* http.listen when the sockets began to listen */
     struct worker_state {
         struct crash_note note; /* why the process is about to end; unknown if note.how is "" */

@@ -56,7 +56,7 @@ void text_trim(const char **text, size_t *length);
  */
 int text_percent_decode(char *text, size_t length, bool plus_is_space);
 
-/* Like text_percent_decode(), in the arena. Returns NULL on failure, or if memory ran out. */
+/* Like text_percent_decode(), but returns a copy in the arena; NULL: invalid, or no memory. */
 const char *text_percent(const char *in, size_t length, bool plus_is_space, struct arena *arena);
 
 enum { TEXT_RANDOM_MAX = 16 };
@@ -80,8 +80,8 @@ void text_uuid7(char out[TEXT_UUID_SIZE]);
 void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE]);
 
 /*
- * Reads a time as bb_moment_parse() does, but refuses 24:00, fractions of more than 30 digits, and
- * years after 9999. A time without an offset is in UTC. Cuts it to milliseconds. Returns 0 or -1.
+ * Parses an ISO 8601 time by bb_moment_parse() and cuts it to milliseconds. Without an offset it is
+ * in UTC. Refuses 24:00, years outside 1 to 9999, and more than 30 decimals. Returns 0 or -1.
  */
 int text_time_parse(const char *text, int64_t *wall_ms);
 
@@ -100,12 +100,12 @@ const char *unicode_composed(const char *text, int more, struct arena *arena);
 
 /*
  * Folds the case of a text (full folding: ß becomes ss) and converts it to NFC. The database
- * function busbar_fold() returns the same result. Returns `text` itself or a copy in `arena`; NULL
- * if memory ran out.
+ * function busbar_fold() returns the same result. Returns a copy in `arena`; NULL if memory ran
+ * out.
  */
 const char *unicode_fold(const char *text, struct arena *arena);
 
-/* Replaces each run of spaces of any width by a single space. Returns NULL if memory ran out. */
+/* Copies the text with one ASCII space for each run of Unicode spaces. NULL if memory ran out. */
 const char *unicode_single_spaces(const char *text, struct arena *arena);
 
 /*
@@ -121,7 +121,7 @@ enum { TRACE_ID_SIZE = 33, TRACE_PARENT_SIZE = 56 }; /* with the NUL */
  */
 void trace_parent(const char *given, char out[TRACE_PARENT_SIZE]);
 
-/* Extracts the trace id. */
+/* Copies the trace id of a traceparent to `out`. */
 void trace_id(const char parent[TRACE_PARENT_SIZE], char out[TRACE_ID_SIZE]);
 
 int64_t clock_mono_ms(void);

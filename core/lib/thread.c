@@ -129,7 +129,7 @@ unsigned thread_processors(void)
     cpu_set_t mine;
     long there = sysconf(_SC_NPROCESSORS_ONLN);
 
-    /* fails if there are more than 1024 processors */
+    /* sched_getaffinity() fails if there are more than 1024 processors */
     if (!sched_getaffinity(getpid(), sizeof mine, &mine))
         there = CPU_COUNT(&mine);
     /* Applies the quotas of the process's cgroup and of the cgroups above it. */

@@ -64,7 +64,7 @@ struct activity {
     const char *kind;          /* "handler", "open", "pool" …; NULL: nothing recorded */
     const char *name;          /* name of the job, event, channel or pool; or NULL */
     const char *method, *path; /* the route's; or NULL */
-    const char *request;       /* its id, or NULL */
+    const char *request;       /* the request's id; or NULL */
 };
 
 /* Records the activity of this thread from now on. Returns the previous record, to be restored. */
@@ -91,7 +91,7 @@ struct lifecycle_call {
     LIST_ENTRY(lifecycle_call) link;
     pthread_t thread;
     struct activity now, before;
-    int64_t taken_ms; /* time for which checks have seen it run; -1: not seen yet */
+    int64_t taken_ms; /* time since the first check that has seen the call; -1: not seen yet */
     bool logged;
 };
 
@@ -99,7 +99,7 @@ struct lifecycle_call {
 void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const char *kind);
 void lifecycle_call_end(struct lifecycle_call *call);
 
-/* The maximum duration of a call in milliseconds; 0: no limit. */
+/* The maximum duration of a lifecycle call in milliseconds; 0: no limit. */
 extern _Atomic int64_t lifecycle_limit_ms;
 
 /*

@@ -125,7 +125,7 @@ static const char *env_file_take_variable(struct place *place)
         return "is not NAME=value";
     name[length] = '\0';
     place->at = name + length + 1;
-    char *value = place->at, *out = value, *kept = value; /* blanks before `kept` are kept */
+    char *value = place->at, *out = value, *kept = value; /* blanks after `kept` are removed */
     char quote = 0;     /* the quote around the character; 0: none */
     bool plain = false; /* the value has begun without a quote, so quotes have no meaning */
 

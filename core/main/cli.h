@@ -30,7 +30,7 @@ BB_PRINTF(1, 2) int cli_fail(const char *format, ...);
 /* Returns whether a command of the host has this name, or begins with this word. */
 bool cli_is_command(const char *name);
 
-/* The type of commands. */
+/* Runs a command of the host. Returns the exit status. */
 typedef int cli_run(const struct cli *cli);
 
 cli_run cmd_serve, cmd_ask, cmd_migrate, cmd_pause, cmd_doctor, cmd_check, cmd_settings,

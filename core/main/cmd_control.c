@@ -86,7 +86,7 @@ int cmd_serve(const struct cli *cli)
 
 /* ---- requests to a running host ---- */
 
-/* Prints everything after the first line, which contains the exit status. */
+/* Prints the response without its first line. Returns the exit status, which is in that line. */
 static int cmd_control_print_answer(int fd)
 {
     FILE *in = fdopen(fd, "r");

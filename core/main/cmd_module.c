@@ -287,8 +287,8 @@ static void cmd_module_on_interrupt(int signal)
 }
 
 /*
- * Makes the first signal set the flag of the generation, and the second one end the process.
- * Signals that are ignored stay ignored. NULL: makes the first signal end the process.
+ * Makes the first signal set generation->superseded, and the second one end the process. With NULL,
+ * the first signal ends the process. Signals that are ignored stay ignored.
  */
 static void cmd_module_hear_interrupts(struct generation *generation)
 {
@@ -354,7 +354,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         json_decref(options);
     }
     if (lasts)
-        cmd_module_hear_interrupts(NULL); /* because the generation ends */
+        cmd_module_hear_interrupts(NULL); /* engine_free() frees the generation and its flag */
     engine_free(&engine);
     return status;
 }

@@ -85,7 +85,7 @@ struct jobs {
 struct job_run {
     struct core_request rq; /* must be first */
     struct job *job;
-    int64_t began_us; /* 0: it did not begin, because it did not get the lock */
+    int64_t began_us; /* 0: the function of the job was not called */
 };
 
 static const struct bb_sql lock = {"SELECT got, holder FROM busbar_job_lock($1)", 0};
@@ -116,7 +116,7 @@ static void job_entry(struct core_request *rq)
 
     if (!tx)
         return;
-    /* if memory runs out in the job, this function ends there, and the arena calls pg_tx_drop() */
+    /* if memory runs out in job->run(), it does not return: the arena calls pg_tx_drop() later */
     if (arena_defer(rq->arena, pg_tx_drop, tx)) {
         pg_tx_end(tx);
         return;
@@ -151,7 +151,7 @@ static void job_entry(struct core_request *rq)
     pg_tx_end(tx);
 }
 
-/* Schedules no further run after jobs_end(), which has cleared the timer. */
+/* Records the result. If `again` is set, starts the next run, but not after jobs_end(). */
 static void job_ended(struct core_request *rq)
 {
     const struct job_run *run = (struct job_run *)(void *)rq;
@@ -238,7 +238,7 @@ static void job_timer(struct timer *timer)
         job_start(job);
     int64_t next_ms = job->loop->now_ms + job_period_of(job);
 
-    /* due at a multiple of APART_MS, see timer_beat() */
+    /* rounded to a multiple of APART_MS, so that the processor wakes once for several jobs */
     timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
 }
 
@@ -366,7 +366,7 @@ struct run {
     struct loop *loop;
     struct bb_host *host;
     void (*work)(struct bb_request *, void *);
-    void (*then)(void *, bool); /* NULL: bb_run() */
+    void (*then)(void *, bool); /* NULL: bb_run() was called */
     void *arg;
     bool whole; /* `work` has returned */
 };

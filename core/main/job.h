@@ -14,15 +14,15 @@
  */
 struct jobs *jobs_new(struct engine *engine, struct generation *generation);
 
-/* Schedules the loop's jobs; jobs that are also in `before` keep their due time. On the loop. */
+/* Schedules the loop's jobs; jobs that are also in `before` keep their due time. Loop's thread. */
 void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop);
 
-/* Cancels the timers of the loop's jobs. A running job continues in its generation. On the loop. */
+/* Clears the timers of the loop's jobs. A running job continues to its end. Loop's thread. */
 void jobs_end(struct jobs *jobs, struct loop *loop);
 
 /*
- * Starts the jobs of the live generation that have this name; a running job runs again afterwards.
- * Returns whether there are any. Hold the engine during the call. Any thread.
+ * Starts the jobs of the live generation that have this name; a running job starts again when its
+ * run ends. Returns whether there are any. Call engine_hold() before. Any thread.
  */
 bool jobs_call(struct engine *engine, const char *name);
 
@@ -34,7 +34,7 @@ bool jobs_call(struct engine *engine, const char *name);
 enum { JOB_NAME_SIZE = 64, JOB_HOLDER_SIZE = 128 };
 
 struct job_record {
-    struct job_record *next; /* under the engine's lock */
+    struct job_record *next; /* engine->lock protects the list and its records */
     char name[JOB_NAME_SIZE];
     uint64_t done, failed;     /* runs on this host */
     uint64_t skipped;          /* runs that did not start because another session had the lock */

@@ -113,7 +113,7 @@ static void supervisor_worker_ended(int status)
     supervisor.stopping = supervisor.stopping || worker->stopping;
     sd_notify("WATCHDOG=1"); /* the next process may take a while to send its first message */
     if (!supervisor.served)
-        sd_notify("EXTEND_TIMEOUT_USEC=90000000"); /* and a repeated start may take a while, too */
+        sd_notify("EXTEND_TIMEOUT_USEC=90000000"); /* the next start may take another 90 s */
     if (supervisor.stopping || (!supervisor.served && !*note.how)) {
         supervisor.over = true;
         supervisor.status = status;
@@ -258,7 +258,7 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, MAP_FROM);
     json_watch_memory();
     json_object_seed(0);
-    /* OpenSSL's cleanup at exit would run while threads still use it. */
+    /* Prevents OpenSSL's cleanup at exit, because other threads may still use OpenSSL then. */
     if (!OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) ||
         curl_global_init(CURL_GLOBAL_DEFAULT)) {
         fputs("busbar: OpenSSL or libcurl cannot be initialized\n", stderr);

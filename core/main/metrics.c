@@ -86,7 +86,7 @@ static void metrics_requests(struct metrics *metrics)
     meter_routes(metrics_statuses, metrics);
 }
 
-/* Writes a histogram with these labels, unless it has no times. */
+/* Writes a histogram with these labels if it has counted any times. */
 static void metrics_put_times(const struct metrics *metrics, const struct meter_times *times,
                               const char *labels)
 {
@@ -318,7 +318,7 @@ static void metrics_job_runs(struct metrics *metrics)
     }
 }
 
-/* Writes a time of each job whose record has it. */
+/* Writes for each job the time at the offset `place` of its record, unless it is 0. */
 static void metrics_job_time(struct metrics *metrics)
 {
     struct job_record job;

@@ -139,7 +139,7 @@ static struct migrator *migrator_start(struct generation *generation)
     return NULL;
 }
 
-/* Ends and joins the thread; NULL is allowed. Returns whether the database was up to date once. */
+/* Ends and joins the thread (NULL: none). Returns whether it has seen the database up to date. */
 static bool migrator_stop(struct migrator *migrator)
 {
     if (!migrator)
@@ -441,7 +441,7 @@ static int reload_migrate(const struct generation *from, const struct generation
     return -1;
 }
 
-/* Builds a generation that can become live; NULL with problems added. */
+/* Builds a generation that can become live; NULL after adding problems. */
 static struct generation *reload_build(struct engine *engine, const struct generation *live,
                                        struct setting_problems *problems)
 {
@@ -503,8 +503,8 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
     supervised_forgive(); /* the new generation has loaded disabled modules again */
     engine_unhold(engine);
     /*
-     * If the migration of the previous generation is not done, starts one for the new generation.
-     * This may wait for the database, so call it without holding the engine.
+     * If the migration for the previous generation is not done, starts one for the new generation.
+     * This may wait for the database, so the engine is not held here.
      */
     bool done = migrator_stop(reloader->migrator);
 

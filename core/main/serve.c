@@ -262,7 +262,7 @@ int engine_init(struct engine *engine, unsigned loop_count)
         if (engine->listeners.count &&
             (!(loop->http = http_new(loop, &http)) || (loop->pg && pg_replicas_open(loop->pg))))
             return -1;
-        /* this order lets requests that begin in an iteration send statements in it */
+        /* pg_flush() is last, so that it sends statements of requests that http_run() starts */
         if (loop->http)
             loop_add_part(loop, &(struct loop_part){http_run, http_timeout_ms, loop->http});
         if (loop->pg)
