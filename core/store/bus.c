@@ -104,7 +104,7 @@ int api_emit(struct bb_tx *tx, const char *name, json_t *payload,
 
 /* The request of a committed hook; has a reference to the payload. */
 struct hook_run {
-    struct core_request rq; /* first member */
+    struct core_request rq; /* first, because bus_hook_entry() casts it to struct hook_run */
     const struct core_hook *hook;
     struct bb_event event;
     json_t *payload;

@@ -20,18 +20,18 @@ struct dial_attempt {
 };
 
 struct dial {
-    struct watch watch; /* first member; watches the eventfd that reports the result */
-    struct timer timer; /* the second attempt */
+    struct watch watch; /* of `fd`; first, because dial_ready() casts it to struct dial */
+    struct timer timer; /* starts the second attempt */
     struct loop *loop;
     const struct dial_kind *kind;
     void *to;
     dial_done *done;
-    void *owner; /* NULL: no longer waits; the lock protects this and most members below */
+    void *owner; /* NULL: no longer wants the result. dial_lock protects this and the rest */
     struct dial_attempt attempts[ATTEMPTS_MAX];
-    unsigned left; /* attempts that have no result yet */
-    int fd;
-    void *connection; /* NULL: `problem` */
-    char problem[DIAL_PROBLEM];
+    unsigned left;              /* attempts that have no result yet */
+    int fd;                     /* an eventfd, readable when there is a result */
+    void *connection;           /* NULL until an attempt succeeds */
+    char problem[DIAL_PROBLEM]; /* why the last attempt failed */
 };
 
 /*
@@ -128,7 +128,7 @@ static void dial_timer(struct timer *timer)
     (void)dial_start(BB_CONTAINER_OF(timer, struct dial, timer), true);
 }
 
-/* Ends the owner's wait. Returns the connection, or NULL with the reason. */
+/* Ends the owner's wait. Returns the connection, or NULL with the reason in `problem`. */
 static void *dial_leave(struct dial *dial, char problem[DIAL_PROBLEM])
 {
     loop_watch(dial->loop, &dial->watch, -1, 0);

@@ -22,29 +22,29 @@ struct dial_kind {
     void *(*connect)(const void *to, bool again, char problem[DIAL_PROBLEM]);
     void (*close)(void *connection);
     int64_t again_ms; /* time until the second attempt; 0: there is none */
-    bool apart;       /* uses separate threads, because its servers may be unavailable for long */
+    bool apart;       /* uses separate threads, so that its silent servers block no other kind */
 };
 
-/* Called with the connection, or NULL and the reason. Loop's thread; the dial is already freed. */
+/* Called on the loop's thread with the connection, or NULL and the reason. The dial is freed. */
 typedef void dial_done(void *owner, void *connection, const char *problem);
 
 /*
- * Begins to connect. Takes `to`, which is from malloc(). `done` gets the connection that is
- * established first, or the reason of the attempt that failed last. NULL: no memory, descriptor or
- * thread.
+ * Begins to connect, and takes ownership of `to`, which must be from malloc(). `done` gets the
+ * first connection that is established, or the reason of the attempt that failed last. Returns NULL
+ * if no memory, file descriptor or thread is available.
  */
 struct dial *dial_new(struct loop *loop, const struct dial_kind *kind, void *to, dial_done *done,
                       void *owner);
 
 /*
- * Cancels without waiting; the helper thread frees the rest when its blocking call returns. NULL is
- * allowed. Must not be called from a watch's `ready`.
+ * Cancels connecting without waiting: a helper thread frees the memory when its blocking call has
+ * returned. `dial` may be NULL. Must not be called from a watch's `ready`.
  */
 void dial_free(struct dial *dial);
 
 /*
- * Returns whether a thread connects. The process must then end without exit handlers, because
- * libraries (libkrb5, for instance) would clean up what the thread uses. Any thread.
+ * Returns whether helper threads exist. The process must then end without exit handlers, because
+ * the handlers of libraries, such as libkrb5, would free data that such a thread uses. Any thread.
  */
 bool dial_busy(void);
 

@@ -45,23 +45,23 @@ enum migrate_outcome migrate_run(const struct generation *generation, bool apply
 struct migrate_db {
     PGconn *conn;
     struct migrate_report *report;
-    enum migrate_outcome outcome; /* result of the failed operation, at first MIGRATE_DONE */
+    enum migrate_outcome outcome; /* MIGRATE_DONE until an operation fails */
     char sqlstate[6];             /* SQLSTATE of the last failure, or "" */
     bool unreplicated;            /* a commit may not have reached the synchronous standby */
 };
 
-/* Connects. Returns 0, or -1 with outcome and problem. Call migrate_db_close() in both cases. */
+/* Connects. Returns 0 or -1, see migrate_db_run(). Call migrate_db_close() in both cases. */
 int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool read_only);
 void migrate_db_close(struct migrate_db *db);
 
 /*
- * Runs one statement with values, or one or several without values. `what` precedes the text of a
- * problem. Returns the result, which the caller clears; NULL with outcome and problem set.
+ * Runs one statement with values, or one or several without values. Returns the result, which the
+ * caller clears; or NULL after setting db->outcome and report->problem, which begins with `what`.
  */
 PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sql,
                          const char *const *values, int count);
 
-/* Like migrate_db_run(), without returning the result. Returns 0 or -1. */
+/* Like migrate_db_run(), but clears the result. Returns 0 or -1. */
 int migrate_db_do(struct migrate_db *db, const char *what, const char *sql,
                   const char *const *values, int count);
 

@@ -42,15 +42,15 @@ extern const char *const pg_pool_names[PG_POOLS];
 /* A flag of the host's own BEGIN, COMMIT and ROLLBACK, which no module may send. */
 #define PG_SQL_OF_HOST (1U << 31)
 
-/* The SQLSTATE of a module's statement that ended a transaction or changed the session. */
+/* The SQLSTATE that a module gets if its statement ended a transaction or changed the session. */
 #define PG_NOT_ALLOWED "25000"
 
 /* Rows of a statement as modules see them. */
 struct bb_rows {
-    PGresult *result; /* owned, unless it is shared; NULL: none yet */
+    PGresult *result; /* NULL: no result has arrived; freed with these rows if `shared` is NULL */
     struct pg_shared
-        *shared;      /* the shared execution that `result` is from, see pg_merge.c; or NULL */
-    const int *order; /* indexes of the rows; NULL: all rows of `result` */
+        *shared;      /* the owner of `result` if several requests share it (pg_merge.c); or NULL */
+    const int *order; /* indexes of these rows in `result`; NULL: all rows of `result` */
     int count;
 };
 
@@ -59,49 +59,49 @@ struct pg_op {
     struct pg_op *next;
     const struct bb_sql *sql;
     const struct bb_host *host; /* the module that issued it */
-    struct account *account;    /* its account, which outlives `host` */
+    struct account *account;    /* counters of this module, which outlive `host` */
     int count;
     const char **values;
     int *lengths;
     int *formats;
-    struct bb_rows rows; /* owned until taken */
-    bool preparing;      /* the next result is for preparing, not for executing */
+    struct bb_rows rows; /* freed with the request, unless pg_rows_take() has moved them */
+    bool preparing;      /* PostgreSQL's next result reports that the statement was prepared */
 };
 
 struct pg_request {
     struct pg_request *next;
-    struct fair_entry queued; /* also has the owner while the request is in progress */
-    struct pg_pool *pool;     /* set while it has an owner */
-    struct core_request *rq;  /* NULL: abandoned */
+    struct fair_entry queued; /* place in a connection's queue; `owner` stays set until the end */
+    struct pg_pool *pool;     /* valid while queued.owner is set */
+    struct core_request *rq;  /* the caller; NULL: pg_request_abandon() was called */
     struct pg_op *ops, *last;
-    size_t bytes;                   /* size of its values */
-    uint64_t key;                   /* unit pool: determines the connection */
-    unsigned tries;                 /* number of times it was sent */
-    int64_t asked_us, sent_us;      /* monotonic; sent_us 0: not yet */
-    bool write;                     /* must not be sent again after a lost connection */
-    bool alone;                     /* must be in a separate batch */
-    bool single;                    /* must not share executions with other requests */
-    bool uses_earlier_result;       /* shares the executions of an earlier request of its batch */
-    unsigned members;               /* requests sharing executions; 0: none, or not the first */
-    struct pg_request *next_member; /* the next of these requests */
+    size_t bytes;              /* size of all values of its statements */
+    uint64_t key;              /* of a unit: units with the same key use the same connection */
+    unsigned tries;            /* number of times it was sent */
+    int64_t asked_us, sent_us; /* monotonic times; sent_us is 0 until it is sent */
+    bool write;                /* must not be sent again after a lost connection */
+    bool alone;                /* must be in a separate batch */
+    bool single;               /* must not share executions with other requests */
+    bool uses_earlier_result;  /* is not sent: gets rows of an earlier request of its batch */
+    unsigned members; /* in the first request of a shared execution: their number, else 0 */
+    struct pg_request *next_member; /* the next request of the same shared execution */
     bool sent;                      /* is part of a batch in progress */
-    bool running;                   /* counts as in progress for its owner */
-    bool large;                     /* a unit in the long pool, in this list: */
+    bool running;                   /* is counted in `running` of its owner (long pool) */
+    bool large;                     /* is a unit in the long pool, and in the list pg.large */
     LIST_ENTRY(pg_request) large_link;
-    bool done; /* the caller may take the results */
+    bool done; /* the caller may read the results or the failure */
     struct failure failure;
-    struct arena *memory; /* contains the request itself and its values */
+    struct arena *memory; /* contains this struct, its statements and their values */
 };
 
 struct pg_pool;
-struct pg_tx; /* a checked out connection */
+struct pg_tx; /* a connection that pg_tx_begin() has checked out */
 
 /*
- * Connects to the replicas of the loop's settings (pg_replica.c). -1: out of memory. If this is not
- * called, as in a command, all statements run on the primary.
+ * Begins to connect to the replicas in the loop's settings. Returns 0, or -1 if memory ran out.
+ * Commands do not call this: without it, all statements run on the primary.
  */
 int pg_replicas_open(struct pg *pg);
-extern const char *const pg_replica_states[]; /* index 0: the replica is in use */
+extern const char *const pg_replica_states[]; /* a text for each enum replica_state */
 
 /*
  * Runs a statement with BB_SQL_REPLICA on a replica that has everything that is committed now.
@@ -110,62 +110,62 @@ extern const char *const pg_replica_states[]; /* index 0: the replica is in use 
 struct bb_rows *pg_replica_query(struct core_request *rq, const struct bb_sql *sql,
                                  const struct bb_value *values, size_t count);
 
-/* Creates the pools by the loop's settings of `database`. NULL: out of memory. */
+/* Creates the pools according to the settings `database`. Returns NULL if memory ran out. */
 struct pg *pg_new(struct loop *loop);
 void pg_free(struct pg *pg);
 
 /* Stores the state of the pools in the loop's statistics, see struct loop_stats. */
 void pg_publish(const struct pg *pg);
 
-/* Sends the waiting requests of a struct pg that fit into the next batches. Once per iteration. */
+/* Sends waiting requests in batches. Called at the end of each iteration; `of` is a struct pg. */
 void pg_flush(void *of);
 
-/* Create a request without or with a statement. Out of memory: `rq` is ended. Fiber only. */
+/* Create a request, without or with a statement. If memory runs out, they end `rq`. Fiber only. */
 struct pg_request *pg_request_new(struct core_request *rq);
 struct pg_request *pg_request_one(struct core_request *rq, const struct bb_sql *sql,
                                   const struct bb_value *values, size_t count);
 
-/* Adds a statement; copies the values. NULL: out of memory. */
+/* Adds a statement and copies the values. Returns NULL if memory ran out. */
 struct pg_op *pg_request_add(struct pg_request *request, const struct bb_sql *sql,
                              const struct bb_value *values, size_t count);
 
 /*
- * Adds a request to the queue of a pool (pg NULL: no database is configured). Returns 0, or -1 with
- * the caller's failure set: FAILED_UNAVAILABLE, FAILED_BUSY, FAILED_SHARE or FAILED_MEMORY.
+ * Adds a request to the queue of a pool. `pg` may be NULL (no database). Returns 0, or -1 with the
+ * failure FAILED_UNAVAILABLE, FAILED_BUSY, FAILED_SHARE or FAILED_MEMORY in request->rq.
  */
 int pg_submit(struct pg *pg, enum pg_pool_kind pool, struct pg_request *request);
 
-/* Frees the request, for which no caller waits any more, now or when its results have arrived. */
+/* For a caller that no longer waits: frees the request now, or as soon as its results arrive. */
 void pg_request_abandon(struct pg_request *request);
 
-/* Frees a request; NULL is allowed. A function for request_defer(). */
+/* Frees a request; NULL is allowed. Has the type that request_defer() needs. */
 void pg_request_free(void *request);
 
-/* Frees the result of a struct bb_rows. A function for request_defer(). */
+/* Frees the result of a struct bb_rows. Has the type that request_defer() needs. */
 void pg_rows_drop(void *rows);
 
-/* Allocates rows in the caller's arena, which drops them later. Fiber only. */
+/* Allocates empty rows in the arena of `rq`; their result is freed with the arena. Fiber only. */
 struct bb_rows *pg_rows_new(struct core_request *rq);
 
 /* Moves the statement's rows to `rows`. Returns `rows`, or NULL if the statement has no result. */
 struct bb_rows *pg_rows_take(struct core_request *rq, struct bb_rows *rows, struct pg_op *op);
 
-/* Drops all rows of pg_rows_new() in the arena. */
+/* Frees the results of all rows that pg_rows_new() has allocated in the arena. */
 void pg_rows_release(struct arena *arena);
 
 /*
- * Checks out a connection of the tx pool for the caller, and waits for one if necessary. Returns
- * NULL with the failure set. pg_tx_end() returns the connection to the pool, or closes it if a
- * statement is in progress.
+ * Checks out a connection of the tx pool for the caller, and waits for one if necessary. On failure
+ * sets rq->failure and returns NULL. pg_tx_end() returns the connection to the pool, or closes it
+ * if a statement or transaction is still in progress.
  */
 struct pg_tx *pg_tx_begin(struct core_request *rq);
-/* Runs a request's statements. Returns 0, or -1: the request must not be used any more then. */
+/* Runs the statements of a request. Only if it returns 0 does the caller still own the request. */
 int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request);
-/* Runs a statement. Returns its rows, which the caller owns, or NULL with the failure set. */
+/* Runs a statement. Returns its rows (see pg_rows_new()), or NULL with tx->rq->failure set. */
 struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,
                           size_t count);
 void pg_tx_end(struct pg_tx *tx);
-/* Like pg_tx_end(), but closes the connection, which releases its locks. For arena_defer(). */
+/* Like pg_tx_end(), but always closes the connection. Has the type that arena_defer() needs. */
 void pg_tx_drop(void *tx);
 
 /* Fills a failure from an error result of `op` (NULL: of the commit). */

@@ -48,8 +48,8 @@ static void conn_batch_advance(struct pg_batch *batch)
 
 /*
  * A function called by a statement may change settings, which would affect later users of the
- * connection. PostgreSQL reports changes of the following settings before the end of the
- * transaction (search_path since version 18). in_hot_standby is a state of the server.
+ * connection. PostgreSQL reports changes of these settings before the end of the transaction
+ * (search_path since version 18). It also reports in_hot_standby, which no statement can change.
  */
 static const char *const reported[PG_REPORTED] = {"TimeZone",
                                                   "DateStyle",
@@ -264,7 +264,7 @@ static int conn_send_op(struct pg_conn *conn, struct pg_request *request, struct
         if (!values)
             return -1;
     }
-    name[0] = 's'; /* its name on the server: the address, which is unique */
+    name[0] = 's'; /* the statement's name on the server contains its address, which is unique */
     text_hex(&sql, sizeof sql, name + 1);
     op->preparing = !tfind(sql, &conn->prepared, conn_prepared_compare);
     if (op->preparing && (!tsearch(sql, &conn->prepared, conn_prepared_compare) ||
@@ -273,7 +273,7 @@ static int conn_send_op(struct pg_conn *conn, struct pg_request *request, struct
     return PQsendQueryPrepared(conn->pg, name, op->count, values, lengths, formats, 0) ? 0 : -1;
 }
 
-/* Sends requests followed by one Sync. -1: the connection is unusable. */
+/* Sends requests followed by one Sync. Returns 0, or -1 if the connection is unusable. */
 static int conn_send_batch(struct pg_conn *conn, struct pg_request *requests, size_t count)
 {
     struct pg_batch *batch = calloc(1, sizeof *batch), **end = &conn->oldest;
@@ -383,7 +383,7 @@ static void conn_request_again(struct pg_conn *conn, struct pg_request *request,
     *place = &request->next;
 }
 
-/* Returns whether a request's outcome is final, and not caused by another request of the batch. */
+/* Returns whether the outcome of a request is final. Otherwise the request must be sent again. */
 static bool conn_is_outcome_known(const struct pg_conn *conn, const struct pg_batch *batch,
                                   const struct pg_request *request)
 {
@@ -435,7 +435,7 @@ static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 /* Decides the outcome of the batches that were in progress when the connection was lost. */
 static void conn_results_lost(struct pg_conn *conn)
 {
-    /* reads of a replica then run on the primary */
+    /* only reads of the primary are sent again: pg_replica_query() repeats others on the primary */
     bool reads =
         !conn->pool->replica && (conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG);
     struct pg_request **place = &conn->again;
@@ -578,7 +578,7 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         return 0;
     }
     *after_null = false;
-    if (conn->fault) { /* ignores the success of the batch, which follows the notice */
+    if (conn->fault) { /* the notice that set it makes a success of the batch worthless */
         PQclear(result);
         return -1;
     }
@@ -587,10 +587,10 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
     if (synced && !batch->op) {
         PQclear(result);
         /*
-         * Completes a batch, unless it has left its transaction open or failed: later statements
-         * would be part of this transaction and lost with it. (This is unknown while other batches
-         * are in progress.) If the batch has changed settings, later statements have run with these
-         * settings, so they count as lost.
+         * Completes the batch. If its transaction is still open, closes the connection, because
+         * later statements would be part of it. (While another batch is in progress, the status is
+         * PQTRANS_ACTIVE.) If the batch changed settings, closes the connection afterwards, because
+         * the next batch ran with these settings.
          */
         PGTransactionStatusType status = PQtransactionStatus(conn->pg);
         bool own = conn->pool->kind == PG_TX;
@@ -608,7 +608,7 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         conn_batch_synced(conn, batch);
         return changed ? -1 : 0;
     }
-    if (synced) { /* an earlier result was lost */
+    if (synced) { /* results of statements are missing before this result of the Sync */
         PQclear(result);
         conn->fault = outcome_unknown;
         return -1;

@@ -37,9 +37,9 @@ void pg_clean_environment(void)
 }
 
 /*
- * PostgreSQL stops waiting when the backend is canceled or terminated. It reports a warning, and
- * the commit as a success. The warning has no specific SQLSTATE and its text is translated, so this
- * function recognizes it by the function that raised it.
+ * If the backend is canceled or terminated while it waits for the standby, PostgreSQL sends a
+ * warning and reports the commit as a success. The warning has no specific SQLSTATE and its text is
+ * translated, so this function recognizes it by the PostgreSQL function that raised it.
  */
 bool pg_notice_is_unreplicated(const PGresult *notice)
 {
@@ -117,7 +117,7 @@ struct pg_server {
 };
 
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pg_server last_server; /* "": none */
+static struct pg_server last_server; /* its url is "" before the first such connection */
 
 static void pg_remember_server(const char *url, const PGconn *conn)
 {
@@ -132,7 +132,7 @@ static void pg_remember_server(const char *url, const PGconn *conn)
     snprintf(last_server.port, sizeof last_server.port, "%s", port);
 }
 
-/* Returns all options, which the caller frees. NULL: out of memory. */
+/* Returns the text of libpq's parameter `options`, which the caller frees. NULL: out of memory. */
 static char *pg_all_options(const struct pg_login *login)
 {
     PQconninfoOption *parsed = PQconninfoParse(login->url, NULL);
@@ -164,7 +164,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
     }
     snprintf(seconds, sizeof seconds, "%u", (login->connect_ms + SECOND_MS - 1) / SECOND_MS);
     options = pg_all_options(login);
-    /* the url is first, so that later parameters override its parameters */
+    /* the url (dbname) is first, because libpq lets later parameters override its parameters */
     const char *const keys[] = {"dbname",
                                 "application_name",
                                 "client_encoding",
@@ -220,7 +220,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
     return NULL;
 }
 
-/* A login and its texts, which the thread reads. */
+/* The argument of pg_dial_connect(): a login, and the memory of its texts. */
 struct pg_dialled {
     struct pg_login login;
     char mark[40], options[128], url[];

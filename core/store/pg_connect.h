@@ -46,7 +46,7 @@ struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const 
 /* The end of a SELECT that returns rows only if the session has the mark; a printf() format. */
 #define PG_WITH_MARK " WHERE current_setting('busbar.session', true) = '%s'"
 
-/* Removes variables by which libpq would override options. Call before threads are created. */
+/* Unsets PGTZ and PGDATESTYLE, which would override options. Call it before threads are created. */
 void pg_clean_environment(void);
 
 /*
@@ -55,7 +55,7 @@ void pg_clean_environment(void);
  */
 bool pg_notice_is_unreplicated(const PGresult *notice);
 
-/* Makes an error message one line: removes blanks at its end, replaces line breaks by blanks. */
+/* Makes an error message one line: trims its end, and replaces control characters by blanks. */
 void pg_one_line(char *text);
 
 #endif

@@ -13,11 +13,11 @@
 #include "core/store/pg_connect.h"
 
 enum {
-    ASK_MS = 250,     /* interval between two queries while modules use the result */
+    ASK_MS = 250,     /* interval of the queries while modules call bb_signals_fresh_ms() */
     FRESH_MS = 900,   /* validity of a response, from the time its query was sent */
     SILENT_MS = 900,  /* reconnect after this time without a response */
-    REFUSED_MS = 900, /* an attempt that fails later counts as unanswered, not as refused */
-    LOOK_MS = 1000    /* interval for checking whether the loop is blocked, while waiting for it */
+    REFUSED_MS = 900, /* PostgreSQL is silent if an attempt to connect takes longer to fail */
+    LOOK_MS = 1000 /* interval at which a caller that waits for the loop checks if it is blocked */
 };
 
 enum pg_listener_state {
@@ -30,25 +30,25 @@ enum pg_listener_state {
 };
 
 struct pg_listener {
-    struct watch watch; /* first member */
+    struct watch watch; /* first, because pg_listener_ready() casts it to struct pg_listener */
     struct loop *loop;
-    struct dial *dial; /* LISTENER_CONNECTING */
+    struct dial *dial; /* set in the state LISTENER_CONNECTING */
     PGconn *pg;
     enum pg_listener_state state;
     struct timer timer;
-    int64_t asked_ms, asked_us;
-    int64_t theirs_us; /* PostgreSQL's clock in the last response; 0: none yet */
-    int clock_level;   /* the last logged state of the clocks: see pg_listener_note_clock() */
-    int64_t dialled_ms;
-    char mark[32];              /* mark of its session, see pg_connect.h */
-    bool down_logged;           /* logged that PostgreSQL is unavailable */
-    bool asks_pause;            /* the last query also asked for the pause reason */
-    uint64_t called, listening; /* `calls` when last read; `called` at the last LISTEN */
+    int64_t asked_ms, asked_us; /* when the last query was sent (monotonic) */
+    int64_t theirs_us; /* PostgreSQL's clock in the response to this query; 0 before the response */
+    int clock_level;   /* difference of the clocks: 0 small, 1 logged as warning, 2 as error */
+    int64_t dialled_ms; /* when the last attempt to connect began (monotonic) */
+    char mark[32];      /* of the session, see CHECK in pg_connect.c */
+    bool down_logged;   /* a line in the log has reported that PostgreSQL does not respond */
+    bool asks_pause;    /* the last query also returns the pause reason */
+    uint64_t called, listening; /* `calls` as last read by the loop, and at its last LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
-    bool posted;            /* the message was posted and has not run yet */
-    uint64_t calls, served; /* calls of pg_listener_subscribe(); how many of them were served */
+    bool posted;            /* `subscribe` was posted and has not run yet */
+    uint64_t calls, served; /* number of pg_listener_subscribe() calls, and of those that ended */
 };
 
 /* Module code reads these on any thread. There is one listener per process. */
@@ -89,7 +89,7 @@ int64_t pg_listener_silent_ms(void)
 
 /* ---- channels: of the modules of all generations ---- */
 
-/* Notifies every channel of that name (NULL: all channels) in all generations. */
+/* Calls `heard` of all channels with this name (NULL: of all channels) in all generations. */
 static void pg_listener_tell(struct engine *engine, const char *name, const char *payload)
 {
     struct generation *list[GENERATIONS_MAX];
@@ -289,7 +289,7 @@ static bool pg_listener_note_pause(const struct pg_listener *listener, const PGr
     return true;
 }
 
-/* Reads all results; -1: one is an error, or the session has lost its mark (*shared). */
+/* Reads all results. Returns -1 if one is an error, or the session has lost its mark (*shared). */
 static int pg_listener_drain_results(struct pg_listener *listener, bool *complete, bool *shared)
 {
     int status = 0;
@@ -339,7 +339,7 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
     if (!complete || listener->state == LISTENER_IDLE)
         return;
     if (listener->state == LISTENER_ASKED) {
-        /* Extends the time of bb_signals_fresh_ms(), because a query was answered. */
+        /* PostgreSQL has answered a query, so bb_signals_fresh_ms() becomes FRESH_MS again. */
         int64_t now = listener->loop->now_ms;
 
         if (listener->down_logged) {
@@ -421,7 +421,7 @@ static void pg_listener_timer(struct timer *timer)
         pg_listener_unanswered(listener, listener->asked_ms, "no response within the time limit");
 }
 
-/* LISTENs to new channels; a connection that is not established yet will listen to all anyway. */
+/* LISTENs on new channels. A connection that is not ready yet will LISTEN on all of them anyway. */
 static void pg_listener_called(struct message *message)
 {
     struct pg_listener *listener = BB_CONTAINER_OF(message, struct pg_listener, subscribe);

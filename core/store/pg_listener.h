@@ -16,9 +16,9 @@ struct pg_listener *pg_listener_new(struct loop *loop);
 void pg_listener_free(struct pg_listener *listener);
 
 /*
- * Listens on the channels of new generations, and waits for PostgreSQL's confirmation. If the
- * connection is lost or the loop is blocked, returns at once: the listener listens later.
- * The caller holds the engine, and does not run on a loop's thread.
+ * Makes the listener LISTEN on the channels of new generations, and waits until PostgreSQL has
+ * confirmed this. If the connection is lost or the loop is blocked, does not wait: the listener
+ * follows later. The caller must have called engine_hold() and not run on a loop's thread.
  */
 void pg_listener_subscribe(struct pg_listener *listener);
 

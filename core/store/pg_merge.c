@@ -1,8 +1,7 @@
 /*
- * Shared executions: requests of a batch with the same keyed statements (struct bb_keyed) share one
- * execution of each. For a read by key, PostgreSQL spends most of the time on starting and ending
- * the executor, and on two messages each way. This file decides which requests share, combines
- * their values, and distributes the rows.
+ * Requests of a batch with the same keyed statements (struct bb_keyed) share one execution of each,
+ * because PostgreSQL needs most of the time of a read by key for starting and ending the executor,
+ * and for two messages each way. Such requests are called the members of a shared execution.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +152,7 @@ void pg_shared_release(struct pg_shared *shared)
     free(shared);
 }
 
-/* Returns the member that the row belongs to, from 0; -1: unknown. */
+/* Returns the index of the member to which a row belongs; -1 if its ordinal is invalid. */
 static int merge_member_of(const PGresult *result, int row, int column, unsigned members)
 {
     long ordinal =
@@ -162,7 +161,8 @@ static int merge_member_of(const PGresult *result, int row, int column, unsigned
     return ordinal >= 1 && ordinal <= (long)members ? (int)ordinal - 1 : -1;
 }
 
-/* Sorts the rows by member, keeping their order; where[i] becomes the first row of member i. */
+/* Fills shared->order: member i gets its elements from where[i] to where[i + 1], exclusive.
+ * Returns false if a row belongs to no member. */
 static bool merge_sort_rows(struct pg_shared *shared, unsigned members, int where[])
 {
     int rows = PQntuples(shared->result), column = PQnfields(shared->result) - 1, placed = 0;
@@ -215,7 +215,7 @@ void pg_merge_failed(struct pg_request *first, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    /* logs an error in `many` itself, which would make the host send every request twice */
+    /* if the text of `many` is wrong, every request fails here and is sent again, so log it */
     if (sqlstate_has(sqlstate, SQLSTATE_TEXT))
         log_line(BB_ERROR, "keyed statement failed for several keys", "statement",
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);

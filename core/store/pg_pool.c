@@ -10,13 +10,13 @@
 #include "core/store/pg_listener.h"
 
 enum {
-    PIPELINE_DEPTH = 2, /* batches in progress per connection: the next one waits in PostgreSQL */
-    BATCH_MAX = 64,     /* requests per batch: after a failure, all are sent again */
-    READS = 16,         /* places in a batch of reads, of which each owner has a share */
-    REST = 7,           /* factor of a pause, see pool_end_long() */
-    REST_MAX_MS = 1000,
-    PATROL_MS = 250,   /* interval while requests are waiting or in progress */
-    SILENCE_MS = 2000, /* after this time beyond statement_timeout the connection counts as lost */
+    PIPELINE_DEPTH = 2, /* batches in progress per connection: one runs, the next one was sent */
+    BATCH_MAX = 64,     /* requests per batch; few, because all are sent again after a failure */
+    READS = 16,         /* requests in a batch of reads, of which each owner has a share */
+    REST = 7,           /* factor for the length of a pause, see pool_end_long() */
+    REST_MAX_MS = 1000, /* maximum length of a pause */
+    PATROL_MS = 250,    /* interval of pool_sweep() while requests are waiting or in progress */
+    SILENCE_MS = 2000,  /* pool_sweep() waits for results for statement_timeout plus this time */
     /* If neither a connection nor the listener has received anything for this time, PostgreSQL is
      * unavailable. A machine that is short of processors may stall for a second. */
     UNAVAILABLE_MS = 2000
@@ -62,9 +62,9 @@ bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner)
 /*
  * Ends a long statement. If other owners used PostgreSQL meanwhile, the owner's waiting long
  * statements pause, because one or two owners could otherwise use all processors of a small
- * machine. The pause is a multiple of the time that the statement took and of the number of waiting
- * owners. So owners with several long statements together use about an eighth of the time.
- * Statements that are requested one after the other do not pause.
+ * machine. The length of the pause is REST times the duration of the statement, times the number of
+ * waiting owners. So owners with several long statements together use about an eighth of the time.
+ * If no statement is waiting, there is no pause.
  */
 static void pool_end_long(struct pg_request *request)
 {
@@ -127,7 +127,7 @@ static struct pg_request *pool_take_again(struct pg_conn *conn)
     return pool_taken(conn, request);
 }
 
-/* Takes the first waiting request of any owner; NULL: none. Sets *again if it is sent again. */
+/* Removes and returns a waiting request, or NULL. Sets *again if it was in conn->again. */
 static struct pg_request *pool_take_any(struct pg_conn *conn, bool *again)
 {
     struct fair_entry *queued;
@@ -139,7 +139,7 @@ static struct pg_request *pool_take_any(struct pg_conn *conn, bool *again)
     return queued ? pool_taken(conn, BB_CONTAINER_OF(queued, struct pg_request, queued)) : NULL;
 }
 
-/* Returns the next request in the queue; skips owners that have used up their share. */
+/* Removes the next request from the queue and returns it. Skips owners whose share is used up. */
 static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->queue.flows; i; i--) {
@@ -241,7 +241,7 @@ void pg_conn_move_waiting(struct pg_conn *lost)
         if (pool->conns[i].state == PG_READY && (!best || pool_better(&pool->conns[i], best)))
             best = &pool->conns[i];
     }
-    struct pg_request **place = best ? &best->again : NULL; /* for the next request sent again */
+    struct pg_request **place = best ? &best->again : NULL; /* end of the moved part of `again` */
 
     while (best && (request = pool_take_any(lost, &again))) {
         pg_conn_queue(best, request, again ? place : NULL);
@@ -251,8 +251,8 @@ void pg_conn_move_waiting(struct pg_conn *lost)
 }
 
 /*
- * Chooses a connection. Its key decides for a unit. A keyed or long statement uses the first one of
- * the highest rank (so keyed ones share executions), others the least busy one of that rank.
+ * Chooses a connection: for a unit by its key, otherwise one with the highest rank. Keyed and long
+ * statements use the first such connection, so that they meet; others use the least busy one.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {

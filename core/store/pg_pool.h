@@ -25,30 +25,30 @@ struct pg_batch {
 };
 
 struct pg_conn {
-    struct watch watch; /* first member */
+    struct watch watch; /* first, because conn_ready() casts it to struct pg_conn */
     struct pg_pool *pool;
     unsigned index;    /* index in the pool */
-    PGconn *pg;        /* PG_READY */
-    struct dial *dial; /* PG_CONNECTING */
+    PGconn *pg;        /* set in the state PG_READY */
+    struct dial *dial; /* set in the state PG_CONNECTING */
     enum pg_state state;
-    struct timer timer; /* the next attempt */
-    int64_t backoff_ms;
-    bool recycle;      /* reconnect when nothing is in progress: statements or settings are stale */
-    const char *fault; /* why it is closed at once, see pg_conn.c; or NULL */
-    const char *end;   /* why it is closed after the results that have arrived; or NULL */
+    struct timer timer; /* starts the next attempt to connect */
+    int64_t backoff_ms; /* delay before the next attempt; 0 after a success */
+    bool recycle;       /* prepared statements or settings are stale: reconnect when idle */
+    const char *fault;  /* NULL, or why the connection must be closed at once */
+    const char *end;    /* NULL, or why it must be closed after reading the results that arrived */
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
-    struct pg_batch *oldest;        /* oldest batch in progress */
-    size_t batches;                 /* their number */
-    int64_t oldest_ms;  /* when the oldest batch in progress was sent or last made progress */
-    int64_t charged_us; /* its time is charged to modules up to then */
-    void *prepared;     /* the statements that the session has prepared, see pg_conn.c */
-    struct pg_tx *checked_out; /* tx pool */
+    struct pg_batch *oldest;        /* list of the batches in progress, oldest first */
+    size_t batches;                 /* number of batches in progress */
+    int64_t oldest_ms;         /* when `oldest` was sent, or the batch before it ended, if later */
+    int64_t charged_us;        /* until when modules were charged for the time of this connection */
+    void *prepared;            /* tree of the prepared statements, see pg_conn.c */
+    struct pg_tx *checked_out; /* in the tx pool: the user of the connection, or NULL */
     struct fair_queue queue;   /* requests that wait for this connection */
     struct pg_request *again;  /* requests that are sent before those in `queue` */
-    size_t waiting_count;      /* number of requests in both */
-    unsigned round;            /* number of batches collected */
-    size_t places;             /* maximum number of requests of one owner in the current batch */
-    size_t gathered_bytes;     /* size of its values */
+    size_t waiting_count;      /* number of requests in `queue` and `again` */
+    unsigned round;            /* number of the current batch of this connection */
+    size_t places;             /* maximum number of requests of one owner in this batch */
+    size_t gathered_bytes;     /* size of the values in this batch */
 };
 
 struct pg_pool {
@@ -57,27 +57,27 @@ struct pg_pool {
     enum pg_pool_kind kind;
     struct pg_conn *conns;
     unsigned count;
-    size_t depth; /* maximum number of batches in progress per connection */
-    size_t batch_max;
-    size_t queued;             /* requests, or in the tx pool also callers, that wait in the pool */
-    size_t shared, sharers;    /* shared executions so far, and the requests in them */
-    struct quota_table owners; /* have requests (waiting or running) or checked out connections */
+    size_t depth;     /* maximum number of batches in progress per connection */
+    size_t batch_max; /* maximum number of requests in a batch */
+    size_t queued;    /* waiting requests, and in the tx pool callers that wait for a connection */
+    size_t shared, sharers;      /* number of shared executions so far, and of requests in them */
+    struct quota_table owners;   /* owners of requests (waiting or not) and of connections */
     TAILQ_HEAD(, pg_tx) waiters; /* tx pool: callers that wait for a connection, oldest first */
 };
 
 struct pg {
     struct loop *loop;
     struct pg_pool pools[PG_POOLS];
-    struct timer sweep;      /* closes connections that have been silent for too long */
-    struct timer rest;       /* when the next owner may have a long statement again */
-    struct quota_owner last; /* owner of the last request */
-    int64_t shared_us;       /* monotonic: when `last` changed */
-    /* units in the long pool; units with the same keys also go there */
+    struct timer sweep; /* runs pool_sweep() */
+    struct timer rest;  /* sends waiting long statements when the first pause of an owner ends */
+    struct quota_owner last; /* owner of the newest request, ignoring the host's own requests */
+    int64_t shared_us;       /* monotonic time at which `last` changed to another owner */
+    /* the units in the long pool; pg_submit() adds new units with one of their keys */
     LIST_HEAD(, pg_request) large;
     int64_t heard_ms; /* when a connection to the primary last received something */
     struct pg_replica *replicas;
     unsigned replica_count, next_replica;
-    struct timer replica_check; /* the next check of all replicas */
+    struct timer replica_check; /* starts the next check of all replicas */
 };
 
 /* The connections of a loop to a replica. */
@@ -94,7 +94,7 @@ void pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index);
 void pg_conn_close(struct pg_conn *conn);
 /* Closes the connection, decides the outcome of its batches, and schedules a new connection. */
 void pg_conn_lost(struct pg_conn *conn, const char *reason);
-/* Returns whether requests may wait for it: it is connected, or connecting for the first time. */
+/* Returns whether requests may wait for a connection: it is ready or makes its first attempt. */
 bool pg_conn_usable(const struct pg_conn *conn);
 /*
  * Like pg_conn_usable(), but also returns true if PostgreSQL responds to the listener, so that the
@@ -115,15 +115,15 @@ bool pg_session_has_changed(const struct pg_conn *conn, const struct core_reques
  */
 /* Finds such requests in a batch. If several units have the same key, only the first may share. */
 void pg_merge(struct pg_pool *pool, struct pg_request *requests);
-/* Makes a request share no execution, before it is sent again. */
+/* Removes a request from its shared execution, before it is sent again. */
 void pg_merge_forget(struct pg_request *request);
 /* Returns the texts as {"a","b",NULL}; NULL: out of memory. */
 const char *pg_texts_array(struct arena *memory, const char *const *texts, size_t count);
-/* Returns the values of all members for a statement, as arrays; NULL: out of memory. */
+/* Returns the values of each parameter in all members, as an array each; NULL: out of memory. */
 const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
-/* Distributes the rows to the members; takes the result. -1: out of memory. */
+/* Gives each member its rows. Owns the result from now on. Returns -1 if memory ran out. */
 int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result);
-/* Makes each member be sent separately, because the shared execution failed. */
+/* Marks all members so that each is executed separately, because the shared execution failed. */
 void pg_merge_failed(struct pg_request *first, const PGresult *result);
 /* A result shared by several requests; the last release frees it. */
 struct pg_shared {
@@ -132,7 +132,7 @@ struct pg_shared {
     int order[]; /* indexes of its rows, sorted by member */
 };
 void pg_shared_release(struct pg_shared *shared);
-/* Returns bb_keyed.many of a keyed statement. */
+/* Returns the member `many` of the struct bb_keyed whose member `one` is `sql`. */
 const struct bb_sql *pg_many(const struct bb_sql *sql);
 
 /* Returns whether an error means that the session's prepared statements are stale. */
@@ -145,26 +145,26 @@ const char *pg_replica_url(const struct pg_replica *replica);
 /* Initializes a pool and connects. -1: out of memory. */
 int pg_pool_open(struct pg *pg, struct pg_pool *pool, enum pg_pool_kind kind,
                  struct pg_replica *replica);
-/* Like pg_submit() for a replica: fails at once if no connection is ready. */
+/* Like pg_submit() with a replica. If none of its connections is ready, fails at once. */
 int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *request);
-/* Counts a request or connection for the owner; NULL with the failure set: its share is used up. */
+/* Counts a request or connection for rq->owner. If its share is used up, fails `rq`: NULL. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Returns whether the owner may have another long statement or transaction in progress. */
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);
-/* Releases the owner's share of a request that neither waits nor is in progress. */
+/* Undoes pg_enter() for a request that neither waits nor is in progress. */
 void pg_request_leave(struct pg_request *request);
-/* Queues a request at `place` in conn->again, which is sent first; NULL: in its owner's turn. */
+/* Queues a request at `place` in conn->again. If `place` is NULL, it waits in conn->queue. */
 void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, struct pg_request **place);
-/* Returns the next request for the current batch; NULL if none fits. */
+/* Removes the next request for the current batch from the queue. Returns NULL if none fits. */
 struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
-/* Moves the requests that wait for a lost connection to a connected one, except units. */
+/* Moves requests from a lost connection to a ready one of the pool. Does not move units. */
 void pg_conn_move_waiting(struct pg_conn *lost);
 /* Returns whether PostgreSQL does not respond, so that new requests must fail at once. */
 bool pg_is_unavailable(const struct pg *pg);
 
 /* pg_tx.c */
-/* Fails the callers that wait for a connection if no connection of the pool is expected. */
+/* If the pool has no usable connection, fails the callers that wait for one. */
 void pg_tx_fail_if_down(struct pg_pool *pool);
 void pg_tx_fail_waiters(struct pg_pool *pool);
 void pg_tx_lost(struct pg_tx *tx);

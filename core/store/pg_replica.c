@@ -58,11 +58,11 @@ static const struct bb_sql mark_timeline = {
     " coalesce(max(number), 0) + 1 FROM busbar_mark ON CONFLICT DO NOTHING",
     BB_SQL_WRITE};
 
-/* $1 position, $2 milliseconds to wait for it. Returns an enum replica_state. */
+/* $1 is a position, and $2 how many ms to wait for it. Returns a value of enum replica_state. */
 static const struct bb_sql replayed = {"SELECT busbar_replayed($1, $2::bigint)", 0};
 
 struct replica_run {
-    struct core_request rq; /* first member */
+    struct core_request rq; /* first, because replica_check() casts it to struct replica_run */
     struct pg_replica *replica;
 };
 
@@ -95,7 +95,7 @@ static void replica_note(struct pg_replica *replica, enum replica_state state, i
 
 /*
  * Runs the statement (NULL: none) when the replica has replayed up to the position. Returns its
- * rows, or NULL. Sets *state, unless the outcome depends on the statement.
+ * rows, or NULL. Sets *state, except if a failure may be due to the statement.
  */
 static struct bb_rows *replica_run(struct core_request *rq, struct pg_replica *replica,
                                    const struct bb_sql *sql, const struct bb_value *values,
@@ -115,7 +115,7 @@ static struct bb_rows *replica_run(struct core_request *rq, struct pg_replica *r
     }
     if (sql && !(sql->flags & BB_SQL_LONG))
         request_wait_for(rq, &request->done,
-                         wait_ms + RESPONSE_MS); /* leaves time for the primary */
+                         wait_ms + RESPONSE_MS); /* then there is time left for the primary */
     else
         request_wait_in_time(rq, &request->done);
     if (!request->done) {
@@ -146,7 +146,7 @@ static struct pg_replica *replica_next(struct pg *pg)
     return NULL;
 }
 
-/* Returns the position; NULL: it is unknown. */
+/* Asks the primary for its position. The text is in *rows. Returns NULL if it is unknown. */
 static const char *replica_position(struct core_request *rq, const struct bb_rows **rows)
 {
     *rows = sql_query(rq, &position.one, BB_ARGS(bb_i(0)));

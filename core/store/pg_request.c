@@ -80,7 +80,7 @@ const char *pg_texts_array(struct arena *memory, const char *const *texts, size_
     return array;
 }
 
-/* Converts a value to libpq's format; -1: out of memory. */
+/* Sets parameter i of `op` to a value, in libpq's format. Returns 0, or -1 if memory ran out. */
 static int pg_request_op_value(struct arena *memory, struct pg_op *op, size_t i,
                                const struct bb_value *value)
 {
@@ -124,7 +124,7 @@ struct pg_op *pg_request_add(struct pg_request *request, const struct bb_sql *sq
     for (size_t i = 0; i < count; i++) {
         if (pg_request_op_value(request->memory, op, i, &values[i]))
             return NULL;
-        /* numbers count as 0 bytes */
+        /* numbers, and arrays of numbers, count as 0 bytes */
         if (values[i].kind == BB_V_TEXT || values[i].kind == BB_V_TEXTS)
             request->bytes += strlen(op->values[i]);
         else if (values[i].kind == BB_V_BYTES)
@@ -236,8 +236,8 @@ static void pg_request_copy_field(char *to, size_t size, const PGresult *result,
 }
 
 /*
- * Returns whether the statement is not prepared, or replaced by another one (by a pooler), or a
- * table has changed. 0A000 has other causes, too, so this checks which function raised it.
+ * Besides a changed table (0A000), a pooler can be the cause: the session then lacks the statement
+ * or has another one of this name. Only RevalidateCachedQuery raises 0A000 for a changed table.
  */
 bool pg_is_stale(const PGresult *result)
 {

@@ -9,11 +9,11 @@
 struct pg_tx {
     TAILQ_ENTRY(pg_tx) link; /* in the list of waiters */
     struct core_request *rq;
-    struct pg_conn *conn;       /* NULL: waiting, or lost */
-    struct pg_request *request; /* in progress */
-    struct quota_entry *owner;  /* NULL: ended */
-    bool checked_out;           /* no longer waits; it may have no connection */
-    bool running;               /* counted for its owner */
+    struct pg_conn *conn;       /* NULL before check-out, and after the connection was lost */
+    struct pg_request *request; /* the statement in progress, or NULL */
+    struct quota_entry *owner;  /* NULL after pg_tx_leave() */
+    bool checked_out;           /* the wait is over; if it failed, `conn` is NULL */
+    bool running;               /* counted in owner->running */
 };
 
 static void pg_tx_waiter_remove(struct pg_pool *pool, struct pg_tx *tx)
@@ -67,7 +67,7 @@ void pg_tx_fail_if_down(struct pg_pool *pool)
     pg_tx_fail_waiters(pool);
 }
 
-/* Abandons the statement in progress, and releases the owner's share of the pool. */
+/* Abandons the statement in progress, and no longer counts `tx` for its owner. Returns the pool. */
 static struct pg_pool *pg_tx_leave(struct pg_tx *tx)
 {
     struct pg_pool *pool = &tx->rq->loop->pg->pools[PG_TX];

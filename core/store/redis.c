@@ -87,7 +87,7 @@ static int link_append(struct redis_link *link, int argc, const char *const *arg
     return out ? 0 : -1;
 }
 
-/* Sends bytes. Returns 1 if bytes are left, 0 if none are, or -1 if the link is unusable. */
+/* Sends link->out. Returns 0 if all of it was sent, 1 if a rest is left, -1 if sending failed. */
 static int link_send(struct redis_link *link)
 {
     size_t sent = 0;
@@ -395,20 +395,20 @@ struct call {
 };
 
 struct redis {
-    struct watch watch; /* first member */
+    struct watch watch; /* first, because redis_ready() casts it to struct redis */
     struct loop *loop;
-    struct redis_link *link; /* NULL: not connected */
-    struct dial *dial;       /* NULL: not connecting */
+    struct redis_link *link; /* NULL while not connected */
+    struct dial *dial;       /* NULL unless an attempt to connect is in progress */
     struct timer tick;
     int64_t again_ms, probe_ms;
     _Atomic int64_t latency_ms;
     STAILQ_HEAD(, call) calls; /* oldest first */
     size_t call_count;
-    bool by_sentinel, demoted; /* demoted: it is a replica now; ask the Sentinels again */
-    bool down_logged; /* logged that it is down or refuses writes; no write has succeeded since */
+    bool by_sentinel, demoted; /* demoted: the server became a replica, so ask the Sentinels */
+    bool down_logged;          /* the log has reported that Redis is down or refuses writes */
 };
 
-/* Sets the timer for the next call, connection or probe. */
+/* Sets the timer to the next timeout of a call, the next probe, or the next attempt to connect. */
 static void redis_wake_in_time(struct redis *redis)
 {
     int64_t at_ms = redis->link ? redis->probe_ms : redis->again_ms;
@@ -419,7 +419,7 @@ static void redis_wake_in_time(struct redis *redis)
     timer_set(&redis->loop->timers, &redis->tick, at_ms);
 }
 
-/* Copies a reply into the arena, without lists in lists. Returns 0, or -1 if out of memory. */
+/* Copies a reply into the arena. Lists below the second level become empty. -1: out of memory. */
 static int redis_copy_reply(struct arena *arena, const redisReply *from, struct bb_redis_reply *to,
                             int depth)
 {
@@ -559,7 +559,7 @@ static void redis_receive(struct redis *redis)
         redis_wake_in_time(redis);
 }
 
-/* Sends the waiting commands; -1: the connection is unusable. */
+/* Sends the waiting commands, as many as the socket takes. Returns 0, or -1 on failure. */
 static int redis_send_gathered(struct redis *redis)
 {
     int left = link_send(redis->link);

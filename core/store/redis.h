@@ -11,11 +11,11 @@
 #include "core/lib/loop.h"
 #include "core/module/request.h"
 
-/* Connects by the loop's settings of `redis`. NULL: out of memory. */
+/* Begins to connect, according to the settings `redis`. Returns NULL if memory ran out. */
 struct redis *redis_new(struct loop *loop);
 void redis_free(struct redis *redis);
 
-/* Returns the latency of the last probe, a write; -1 while it fails. Any thread. */
+/* Returns how long Redis took for the last probe, a SET; -1 if it failed or is down. Any thread. */
 int64_t redis_latency_ms(const struct redis *redis);
 
 #endif

@@ -23,7 +23,7 @@ void sql_failed(struct core_request *rq, const struct failure *failure)
     if (!strcmp(why.sqlstate, "25P02") && rq->failure.kind == FAILED_SQL)
         return;
     if (why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_UNDEFINED)) {
-        /* a table, column or function may be missing until a migration ends, on any host */
+        /* a table, column or function may be missing because a host is running a migration */
         const struct engine *engine = rq->loop->engine;
         int schema = engine ? atomic_load(&engine->schema) : SCHEMA_READY;
         bool runs = schema == SCHEMA_PENDING || schema == SCHEMA_UNFIT;
@@ -32,7 +32,7 @@ void sql_failed(struct core_request *rq, const struct failure *failure)
         why.migration_running = !rows || strcmp(api_rows_text(rows, 0, 0), "f") != 0;
     }
     rq->failure = why;
-    /* no response will report the failure */
+    /* logs the failure, because only an HTTP request has a response that can report it */
     if (rq->kind != REQUEST_HTTP && why.kind == FAILED_SQL &&
         !sqlstate_has(why.sqlstate, SQLSTATE_EXPECTED))
         module_error_statement(rq, failure_is_passing(&why) ? BB_WARN : BB_ERROR);
@@ -85,8 +85,8 @@ struct bb_rows *api_query(struct bb_request *rq, const struct bb_sql *sql,
 }
 
 /*
- * Returns the row's index in the result. Returns -1 if the row does not exist: libpq then returns
- * defaults, such as an empty text.
+ * Returns the row's index in rows->result, or -1 if the row does not exist. For the index -1, libpq
+ * returns defaults, such as an empty text.
  */
 static int sql_row_of(const struct bb_rows *rows, size_t row)
 {
@@ -137,7 +137,7 @@ struct id_block {
     struct id_block *next;
     size_t count;
     int64_t ids[32];
-    char sequence[]; /* its name */
+    char sequence[]; /* name of the sequence that the ids are from */
 };
 
 int64_t api_next_id(struct bb_request *rq, const char *sequence)

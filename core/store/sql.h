@@ -1,6 +1,6 @@
 /*
  * Implements <busbar/sql.h> and <busbar/event.h>: queries and ids (sql.c), units and interactive
- * transactions (tx.c), events (bus.c). All run on the request's fiber, unless noted.
+ * transactions (tx.c), events (bus.c). Call these functions on a fiber, unless noted.
  */
 #ifndef CORE_SQL_H
 #define CORE_SQL_H
@@ -38,12 +38,12 @@ struct tx_before {
 struct bb_tx {
     struct core_request *rq;
     struct bb_tx *next;         /* in the request's list */
-    struct pg_tx *checked_out;  /* interactive: the connection */
-    struct pg_request *request; /* a unit's statements; interactive: statements of hooks */
-    int first_hook_statement;   /* interactive: the index of the first statement of `request` */
-    bool over;                  /* unit: committed, or the commit failed */
-    int count;                  /* number of statements */
-    struct bb_rows **results;   /* one for each statement; a unit has them after its commit */
+    struct pg_tx *checked_out;  /* the connection of an interactive transaction; NULL in a unit */
+    struct pg_request *request; /* statements of a unit, or waiting statements of `within` hooks */
+    int first_hook_statement;   /* index in `results` for the first such statement of a hook */
+    bool over;                  /* a unit was sent, so it cannot be used any more */
+    int count;                  /* number of statements added so far */
+    struct bb_rows **results;   /* rows of each statement; a unit has them only after its commit */
     size_t results_room;
     struct tx_before *before;
     struct tx_after *after, **after_end;
@@ -73,16 +73,16 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
 int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
                       const char *key, const char *body, size_t body_length);
 
-/* Deletes expired keys; a job of the host. */
+/* Deletes expired idempotency keys. The host runs this as a job. */
 void idempotency_expire(struct core_request *rq);
 
 /*
- * Forgets the ids that the loop holds, because a promoted standby may lack the record that they
- * were taken, and may give them to another host.
+ * Forgets the ids that the loop has reserved. Called when a connection was lost: if a standby was
+ * promoted that does not know of the reservation, it may give the same ids to another host.
  */
 void sql_ids_forget(struct loop *loop);
 
-/* Frees the blocks of ids that the loop holds. Loop's thread, or after it has ended. */
+/* Frees the memory of the reserved ids. Call it on the loop's thread, or after that has ended. */
 void sql_ids_free(struct loop *loop);
 
 /* Starts the committed hooks of a transaction (bus.c). */

@@ -199,8 +199,8 @@ void api_after(struct bb_tx *tx, void (*then)(struct bb_request *, struct bb_tx 
 }
 
 /*
- * bb_before(): keeps a block for each function, in the order of the first calls. Blocks leave the
- * list before their function is called, so later calls create new ones.
+ * Implements bb_before(): keeps a list with a block for each function. A block is removed before
+ * its function is called, so a later bb_before() creates a new one.
  */
 void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx *, void *),
                  size_t size)
@@ -235,7 +235,7 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
 
 struct idempotency {
     const char *route;   /* "POST /api/user/register" */
-    const char *key;     /* the client's key; on public routes with address and hash */
+    const char *key;     /* the client's key; for anonymous clients also their address and `hash` */
     char hash[HASH_HEX]; /* SHA-256 of target and body */
 };
 
@@ -246,7 +246,8 @@ static const struct bb_sql key_find = {
     " ORDER BY created_at DESC LIMIT 1",
     0};
 
-/* Changes no value, but its commit waits until the standby has it and the first commit. */
+/* Changes nothing. Its commit waits for the synchronous standby, which then has the first commit.
+ */
 static const struct bb_sql key_confirm = {
     "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
     " AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
@@ -285,7 +286,7 @@ static int idempotency_look(struct core_request *rq)
         return 0;
     if (strcmp(api_rows_text(rows, 0, 0), idem->hash) != 0)
         return reply_error(rq, 422, "The Idempotency-Key was used for another request");
-    /* the first request may have failed because no standby confirmed its commit */
+    /* the first request may have been answered with an error because no standby confirmed it */
     if (!strcmp(api_rows_text(rows, 0, 3), "t") && !sql_query(rq, &key_confirm, values, 4))
         return reply_failed(rq);
     const char *hex = api_rows_text(rows, 0, 2) + 2; /* after \x */
@@ -335,9 +336,8 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
     if (!idem->route || !hashed)
         request_out_of_memory(rq);
     text_hex(digest, sizeof digest, idem->hash);
-    /* Anonymous clients share addresses, so their keys are not separate. Therefore the key is
-     * combined with the address and the hash of the request: a different request has a different
-     * key. */
+    /* Two anonymous clients may have the same address and send the same key. So their keys include
+     * the hash of the request: if their requests differ, neither gets the other's response. */
     idem->key = principal ? arena_text(rq->arena, key, length)
                           : arena_format(rq->arena, "%s %s %s", bb_client_address(&rq->pub),
                                          idem->hash, key);
@@ -347,7 +347,7 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
     return idempotency_look(rq);
 }
 
-/* Adds a statement to the transaction that stores the response. Returns 0 or -1. */
+/* Adds the statement that stores the response. Returns 0 or -1. */
 static int idempotency_store(struct bb_tx *tx, int status, const char *bytes, size_t length)
 {
     struct core_request *rq = tx->rq;
@@ -469,8 +469,8 @@ static int tx_run_unit(struct bb_tx *tx)
 }
 
 /*
- * If this request failed because another one with the same Idempotency-Key was faster (in the table
- * of keys, or in other rows), sends the response of that request.
+ * A request may fail because another one with the same Idempotency-Key stored the key or other rows
+ * first. In this case, sends the response of that request and returns its status; otherwise 0.
  */
 static int tx_replay_instead(struct core_request *rq)
 {
@@ -567,8 +567,8 @@ static void tx_end_checked_out(void *arg)
 }
 
 /*
- * Runs the function of a transaction. The status that it returns decides between commit and
- * rollback. If it has answered with another status, rolls back and answers with 500.
+ * Runs the function of a transaction and returns its status, by which the caller commits or rolls
+ * back. If the status differs from the function's response, answers with 500 and returns 500.
  */
 static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct bb_tx *, void *),
                        void *arg)
@@ -619,7 +619,7 @@ static int tx_finish(struct bb_tx *tx, int status, struct response_header *heade
         tx_committed(tx);
         return status;
     }
-    /* the reason may be a failed statement after which the module has continued */
+    /* if a statement failed and the module continued, rq->failure has the reason */
     if (rows && rq->failure.kind != FAILED_SQL)
         request_fail(rq, FAILED_UNAVAILABLE);
     struct failure why = rq->failure;

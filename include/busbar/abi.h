@@ -16,7 +16,7 @@
 #define BB_ABI_MAJOR 1
 #define BB_ABI_MINOR 0
 
-/* A table of rows of one type. `stride` is the size of a row for which the module was compiled. */
+/* A table of rows. `stride` is the size of a row in the header with which the module was built. */
 struct bb_table {
     const void *rows;
     size_t count;

@@ -135,7 +135,7 @@ static inline void bb_bulk_problem(struct bb_request *rq, struct bb_bulk_row *ro
     bb_bulk_append(rq, &row->problems, field, problem);
 }
 
-/* Adds a warning: the sender should check the row. Both texts must live as long as the call. */
+/* Warns the sender of a row. Both texts must live until check() or store() returns. */
 static inline void bb_bulk_warn(struct bb_request *rq, struct bb_bulk_row *row, const char *field,
                                 const char *warning)
 {

@@ -25,8 +25,8 @@ struct bb_event {
 };
 
 /*
- * Raises an event that the module declares. Takes `payload`; copies the audience. Returns 0, or -1
- * if a hook vetoed or memory ran out: `return bb_failed(rq)`.
+ * Raises an event that the module declares. Takes ownership of `payload` and copies the audience.
+ * Returns 0, or -1 if a hook vetoed or memory ran out; then `return bb_failed(rq)`.
  */
 static inline int bb_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
                           json_t *payload, const struct bb_audience *audience)

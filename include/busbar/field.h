@@ -40,17 +40,17 @@ enum bb_type {
 };
 
 enum bb_field_flags {
-    BB_REQUIRED = 1,    /* absent: "is required" */
+    BB_REQUIRED = 1,    /* if it is absent, the client gets the error "is required" */
     BB_NULLABLE = 2,    /* JSON null is treated as absent */
     BB_NOT_BLANK = 4,   /* text: must contain something other than white space */
     BB_SECRET = 8,      /* never logged, never repeated in an error */
     BB_RELOADABLE = 16, /* settings: a reload may change it (the default for a module's settings) */
     BB_RESTART = 32,    /* settings: a reload that changes it is refused */
-    BB_AS_SENT = 64,    /* passed as sent and not checked; with BB_LIST: applies to the items */
-    BB_VERBATIM = 128,  /* keeps white space: free text, or a text compared literally */
-    BB_NAME = 256,      /* text: identifies a person or thing, see above */
-    BB_EMPTY = 512,     /* optional text: "" is a value, not absent */
-    BB_NFKC = 1024,     /* e-mail: must also be in NFKC, see above */
+    BB_AS_SENT = 64,    /* the value is passed as sent, unchecked; of a BB_LIST: the items are */
+    BB_VERBATIM = 128,  /* white space at the ends of the text is not removed */
+    BB_NAME = 256,      /* the text identifies a person or thing, see the top of this file */
+    BB_EMPTY = 512,     /* optional text: "" is a value and does not mean absent */
+    BB_NFKC = 1024,     /* an e-mail that must also be in NFKC, see the top of this file */
 
     /*
      * Settings that are durations, as numbers or lists of numbers: the unit of the numbers. The
@@ -71,11 +71,11 @@ enum bb_field_flags {
     /*
      * Payloads of events: marks the integer or text that identifies the object of the event, such
      * as `conversationId`, or `id` in an object `conversation`. Webhooks with `ordering` get the
-     * events of one object in order. At most one field of a payload.
+     * events of one object in order. A payload has at most one such field.
      */
     BB_KEY = 131072,
 
-    /* `reply` of a route with BB_VERSIONED: not part of the ETag, because it changes on its own */
+    /* in `reply` of a route with BB_VERSIONED: a field that is not part of the ETag */
     BB_VOLATILE = 262144
 };
 
@@ -120,7 +120,7 @@ struct bb_field {
     BB_TABLE(                                                                                      \
         ((const struct bb_field[]){{.name = ".", .type = BB_LIST, .fields = BB_ITEMS(object)}}))
 
-/* Returns whether the text has the form of BB_UUID, in any case. */
+/* Returns whether the text has the form of BB_UUID, in upper or lower case. */
 static inline bool bb_is_uuid(const char *text)
 {
     for (int i = 0; i < 36; i++) {

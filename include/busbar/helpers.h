@@ -128,8 +128,8 @@ static inline size_t bb_cell_ints(const char *cell, int64_t *into)
 
 /*
  * Converts a cell to the JSON type of a field of the reply. SQL's null becomes JSON's null with
- * every type; a cell of BB_TIME must come from BB_SQL_MS(). The caller owns the result. NULL: no
- * memory, or bb_json_read() failed.
+ * every type; a cell of BB_TIME must come from BB_SQL_MS(). The caller owns the result. Returns
+ * NULL if memory ran out or bb_json_read() failed.
  */
 static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                    size_t column, enum bb_type type)
@@ -219,7 +219,7 @@ static inline int bb_reply_fields(struct bb_request *rq, const struct bb_rows *r
 static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char *channel,
                             const char *payload)
 {
-    /* LONG: on a separate connection, because it may wait for commits that wait for a standby */
+    /* BB_SQL_LONG, because a NOTIFY waits for other commits, which may wait for a standby */
     static const struct bb_sql notify = {"SELECT pg_notify($1::text, $2::text)",
                                          BB_SQL_WRITE | BB_SQL_LONG};
     const struct bb_value values[] = {bb_t(channel), bb_t(payload)};
@@ -267,7 +267,7 @@ static inline void bb_set(struct bb_request *rq, json_t *object, const char *nam
         bb_alloc(rq, SIZE_MAX);
 }
 
-/* Answers with 503 because memory ran out. If creating JSON failed, use bb_reply() instead. */
+/* Answers with 503 because memory ran out. If creating JSON failed, pass NULL to bb_reply(). */
 static inline int bb_no_memory(struct bb_request *rq)
 {
     return bb_fail_text(rq, 503, "Out of memory");

@@ -94,7 +94,7 @@ struct bb_route {
     size_t values_max;      /* maximum number of members and items in a JSON body; 0: 12,000 */
     struct bb_table parts;  /* struct bb_part; none: no multipart/form-data */
     size_t files_max;       /* maximum bytes of all files of a request together */
-    const char *files_in;   /* setting with the directory for files, [MODULE.]NAME; bb_file() */
+    const char *files_in;   /* name of the setting with the directory of files: [MODULE.]NAME */
     const char *files_pool; /* the module's pool whose threads write the files */
     /* Called on the loop when arriving files cannot be written. May be NULL. */
     void (*files_failed)(struct bb_host *host);
@@ -168,8 +168,8 @@ struct bb_job {
 /* A thread pool for functions that block or use much CPU time; see bb_offload(). */
 struct bb_pool {
     const char *name;
-    /* 0: a thread for each event loop, which pauses while processors are scarce, and another thread
-     * that serves only callers with at most two calls in the pool. */
+    /* 0: one thread for each event loop, which pauses while processors are scarce, and one more
+     * thread, which serves only callers with at most two calls in the pool. */
     unsigned threads;
     unsigned queue; /* maximum number of waiting calls; further calls are refused */
     int nice;       /* added to the niceness of the threads, so that they do not delay the loops */
@@ -197,8 +197,8 @@ enum bb_command_flag {
      */
     BB_COMMAND_LONG = 1,
     /*
-     * The command needs no database, and no settings that a service requires. `open` is not called,
-     * and rq->state is NULL.
+     * The command needs neither the database nor the settings that modules require. `open` is not
+     * called, and rq->state is NULL.
      */
     BB_COMMAND_ALONE = 2
 };
@@ -212,7 +212,7 @@ enum bb_command_flag {
  */
 struct bb_command {
     const char *name;        /* "user add" */
-    struct bb_table options; /* struct bb_field; the command gets them like a body */
+    struct bb_table options; /* struct bb_field; bb_body() returns an object with their values */
     int (*run)(struct bb_request *rq);
     const char *help;
     unsigned flags; /* enum bb_command_flag */
@@ -228,7 +228,7 @@ struct bb_module {
     unsigned abi_major, abi_minor;
     const char *name; /* also the name of its settings section */
     const char *version;
-    const char *schema;       /* text of schema.sql: steps "-- step 1: title"; or NULL */
+    const char *schema;       /* text of schema.sql ("-- step 1: title" begins a step), or NULL */
     struct bb_table settings; /* struct bb_field */
     struct bb_table routes;   /* struct bb_route */
     struct bb_table events;   /* struct bb_event_descriptor */

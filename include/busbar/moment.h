@@ -1,4 +1,4 @@
-/* Dates and times as clients send them (ISO 8601), with an offset or local. Pure; any thread. */
+/* Dates and times as clients send them (ISO 8601), with or without an offset. Any thread. */
 #ifndef BUSBAR_MOMENT_H
 #define BUSBAR_MOMENT_H
 
@@ -9,16 +9,16 @@
 #define BB_DAY_MS INT64_C(86400000)
 
 struct bb_moment {
-    int64_t ms; /* since 1970; for a local time, as if it were UTC */
+    int64_t ms; /* since 1970, UTC; a local time is read as if it were UTC */
     bool local; /* without an offset or Z */
     bool date;  /* only a date; `ms` is its midnight */
 };
 
 /*
- * Returns the days since 1970 of a date in the proleptic Gregorian calendar. Accepts the years 1 to
- * 9999 and a few before and after. Years begin in March here, so that the leap day is the last day;
- * 400 years have 146,097 days. Adds 400 years first and subtracts them at the end, so that no
- * division has a negative operand.
+ * Returns the number of days from 1970-01-01 to a date in the proleptic Gregorian calendar, for
+ * years from -399 on. `y` and `of_year` count from March, so that the leap day is the last day of
+ * its year; 400 years have 146,097 days. The 400 years that are added first and subtracted at the
+ * end keep the operands of the divisions positive.
  */
 static inline int64_t bb_moment_days(int year, int month, int day)
 {
@@ -58,7 +58,7 @@ static inline bool bb_moment_scan(const char **at, const char *form, int *number
     return true;
 }
 
-/* Parses a time of day and its offset, and adds the time in UTC to moment->ms. */
+/* Parses a time of day with its offset, and adds it to moment->ms. Returns whether it is valid. */
 static inline bool bb_moment_clock(const char *at, struct bb_moment *moment)
 {
     int clock[3] = {0, 0, 0}, offset[2] = {0, 0}, sign = 1;

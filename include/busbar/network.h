@@ -15,7 +15,7 @@ struct bb_network {
     int prefix; /* in bits, of the IPv6 address: 96 more than for IPv4 */
 };
 
-/* Maps an IPv4 address into IPv6. */
+/* Sets *address to the IPv4-mapped IPv6 address ::ffff:a.b.c.d. */
 static inline void bb_address_map(struct in6_addr *address, const struct in_addr *v4)
 {
     memset(address->s6_addr, 0, 10);

@@ -62,8 +62,8 @@ static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_reques
 
 /*
  * Parks the request if it has run for 0.5 ms, so that other requests of its event loop can run.
- * Call it for each row of a loop over many rows. Do not hold a lock, nor rows of a transaction. No
- * effect in a hook within a transaction.
+ * Call it for each row of a loop over many rows. Do not call it while you hold a mutex, or row
+ * locks in a transaction. In a `within` hook it has no effect.
  */
 static inline void bb_yield(struct bb_request *rq)
 {
@@ -107,7 +107,7 @@ static inline int64_t bb_arg_int(struct bb_request *rq, const char *name, int64_
     return rq->api->arg_int(rq, name, absent);
 }
 
-/* Returns the checked body (or a command's options), an object with declared fields. Borrowed. */
+/* Returns the checked body, or the options of a command: a JSON object, which the host owns. */
 static inline json_t *bb_body(struct bb_request *rq)
 {
     return rq->api->body(rq);
@@ -140,10 +140,10 @@ struct bb_file {
 /*
  * Returns the file with this index, in the order in which the files were sent; NULL after the last
  * one. Threads of the route's `files_pool` have written the files to `incoming/` in the directory
- * named by `files_in`, a setting of the module or, as "MODULE.NAME", of another one; while that
- * module is not loaded, the route answers 409 to files. To keep a file, rename or link it within
- * the same file system: the host deletes a file that still has its path when the request ends. The
- * module of the setting must delete files that a crash left in `incoming/`.
+ * that the setting `files_in` names. If this setting belongs to another module, which is not
+ * loaded, the route answers 409 to files. To keep a file, rename or link it within the same file
+ * system: the host deletes a file that still has its path when the request ends. The module of the
+ * setting must delete files that a crash left in `incoming/`.
  */
 static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
 {
@@ -229,10 +229,10 @@ static inline void bb_print_text(struct bb_request *rq, const char *text)
 }
 
 /*
- * Makes a job run again as soon as other jobs have had their turn, instead of when it is due. Call
- * it in a job whose run ends with work left. Has no effect if the host is stopping or another
- * generation has the job. Keep each run to about a second, so that it does not delay shutdown and
- * requests that wait for a connection.
+ * Makes a job run again after other jobs that are due, instead of after `every_s`. Call it in a job
+ * whose run ends with work left. It has no effect if the host is stopping or a newer generation
+ * runs the job. Keep each run to about a second, so that it does not delay shutdown and requests
+ * that wait for a connection.
  */
 static inline void bb_again(struct bb_request *rq)
 {
@@ -240,9 +240,9 @@ static inline void bb_again(struct bb_request *rq)
 }
 
 /*
- * Calls work(rq, arg) as the module that owns a handle (struct bb_given), and returns the result of
- * `work`. During the call rq->host and rq->state belong to that module, so that its pools, metrics
- * and events can be used. This is how to call a service that several modules provide.
+ * Calls work(rq, arg) as the module with the handle `giver`, and returns the result of `work`.
+ * During the call rq->host and rq->state belong to this module, so that its pools, metrics and
+ * events can be used. Call a service that several modules provide (struct bb_given) in this way.
  */
 static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
                              int (*work)(struct bb_request *rq, void *arg), void *arg)

@@ -50,7 +50,7 @@ struct bb_account_scope {
     size_t size;
     const char *email;            /* in lower case */
     unsigned role;                /* one bit of enum bb_role */
-    bool active;                  /* whether it may act */
+    bool active;                  /* false: its requests are refused */
     const int64_t *organizations; /* as in struct bb_principal */
     size_t organization_count;
     int64_t approved_ms; /* as in struct bb_principal; 0: never. */
@@ -142,9 +142,9 @@ struct bb_devices {
      * *organization, 0 unless there is exactly one, or -1 on failure. Parks. */
     int (*organization_named)(void *state, struct bb_request *rq, const char *name,
                               int64_t *organization);
-    /* Finds devices of an organization by keys, a JSON array of texts, each an externalId, else a
-     * uuid, else an id. *ids has the ids in the order of the keys, 0 if none was found. Returns 0
-     * or -1. */
+    /* Finds devices of an organization. `keys` is a JSON array of texts, each of which is tried as
+     * externalId, then uuid, then id. *ids gets the ids in the order of the keys, 0 for a key
+     * without a device. Returns 0 or -1. */
     int (*resolve)(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
                    int64_t **ids);
     /* Like resolve(), and also accepts a serialNumber, as find() does, before the id. For each key,
@@ -170,20 +170,20 @@ struct bb_devices {
 
 struct bb_content {
     /* The SHA-256 of the content in lower-case hexadecimal digits, '.', and up to 32 lower-case
-     * letters that say what it is: "<sha256>.chat". */
+     * letters for its kind: "<sha256>.chat". */
     const char *name;
-    char *bytes; /* to be stored, or room for them */
+    char *bytes; /* put() reads them; get() writes them to this buffer */
     size_t length;
 };
 
-/* The files of a request, which become the files of an object of another module. */
+/* Files in the body of a request, which become files of an object, such as a conversation. */
 struct bb_files {
     size_t size;
     int64_t organization; /* its quota counts the files; 0: no organization */
-    const char *holder;   /* names the object, also for people: "conversation 7" */
-    struct bb_tx *tx;     /* for add() */
-    const char *shown;    /* set by take(): JSON array of {id, name, type, size, …} */
-    void *taken;          /* set by take(), for add() and drop() */
+    const char *holder;   /* name of the object, which people may also read: "conversation 7" */
+    struct bb_tx *tx;     /* the transaction in which add() adds the files */
+    const char *shown;    /* take() sets it to a JSON array of {id, name, type, size, …} */
+    void *taken;          /* take() sets it; add() and drop() use it */
 };
 
 /* A file of an object. */
@@ -193,32 +193,32 @@ struct bb_held_file {
 
 struct bb_documents {
     size_t size;
-    /* bb_content: stores the content, or replaces the one of this name. Returns 0 once it is on
-     * disk or in the bucket; on failure logs the reason and returns -1. */
+    /* Stores a struct bb_content, or replaces the one with this name. Returns 0 once it is on disk
+     * or in the bucket. On failure logs the reason and returns -1. */
     int (*put)(struct bb_request *rq, void *content);
-    /* bb_content: reads the content, and checks the SHA-256 in `name`. Returns 0 or -1 (logged). */
+    /* Reads a struct bb_content, and checks its SHA-256. On failure logs the reason, returns -1. */
     int (*get)(struct bb_request *rq, void *content);
     /*
-     * bb_sql: for the command `MODULE doctor`, prints the contents that have no file, or a file of
-     * another size. Checks 50,000 files of the store, or all if the command has the option `all`.
-     * Returns the exit status. The statement gets $1 (jsonb), an object with the size of each file
-     * by name. The object has all names after $2 (text) up to $3 (text; null: no end) in byte
-     * order. The statement omits contents that were added after $4 (bigint, ms since 1970), and
-     * returns up to $5 (bigint) rows. A row has a text for people, the file's size or null, and the
+     * For the command `MODULE doctor`: prints the contents that have no file, or a file of another
+     * size. Checks 50,000 files of the store, or all if the command has the option `all`. Returns
+     * the exit status. `missing` is a struct bb_sql that finds such contents. Its parameter $1
+     * (jsonb) is an object with the size of each file whose name, in byte order, is after $2 (text)
+     * and up to $3 (text; null: no end). It omits contents added after $4 (bigint, ms since 1970),
+     * and returns up to $5 (bigint) rows: a text for people, the file's size or null, and the
      * number of all findings.
      */
     int (*doctor)(struct bb_request *rq, void *missing);
     /*
-     * bb_files: take() stores the files of a multipart body, or ends the request; the route's
-     * `files_in` must name the store's setting. add() adds them to the object in a transaction, and
-     * returns 0 or -1. Call drop() after the response: it removes files that were not added.
+     * `files` is a struct bb_files. take() stores the files of a multipart body, or ends the
+     * request; the route's `files_in` must name the store's setting. add() adds them to the object
+     * in a transaction. Call drop() after the response: it removes files that were not added.
      */
     int (*take)(struct bb_request *rq, void *files);
     int (*add)(struct bb_request *rq, void *files);
     int (*drop)(struct bb_request *rq, void *files);
-    /* bb_held_file: answers with the file as an attachment, or with 404. */
+    /* `file` is a struct bb_held_file. Answers with the file as an attachment, or with 404. */
     int (*reply)(struct bb_request *rq, void *file);
-    /* Counts a failure of the store. `files_failed` of a route for take() calls it. */
+    /* Counts a failure of the store. Call it in `files_failed` of a route that calls take(). */
     void (*failed)(struct bb_host *store);
 };
 
@@ -233,7 +233,7 @@ struct bb_documents {
  *       returns (device, start_at, end_at, wh) of the Delta readings that end in the period,
  *       `after` exclusive.
  *   reading_delta_ends(device bigint, after timestamptz, until timestamptz, most integer)
- *       returns (end_at) of the first `most` of these readings of one device, in order.
+ *       returns (end_at) of the first `most` Delta readings of a device that end in the period.
  *   reading_histories(device bigint, first timestamptz, last timestamptz)
  *       returns (start_at, end_at, wh) of the History readings that end in the period, inclusive.
  *   reading_between(device bigint, first timestamptz, last timestamptz)
@@ -269,8 +269,8 @@ struct bb_readings {
  *       device was certified or accounted for. The caller deletes the device in the same
  *       transaction, or rolls back.
  *   certificate_leave(device bigint, null)
- *       removes the device from its group at the end of the current cycle; returns whether it was
- *       in one.
+ *       removes the device from its group at the end of the current cycle; returns whether the
+ *       device was in a group.
  *   certificate_void(device bigint, type "char", start_at timestamptz, end_at timestamptz)
  *       returns whether a certificate has used the reading that was voided earlier in the same
  *       transaction, and deducts its energy. A caller that does not want this rolls back.
@@ -296,10 +296,10 @@ struct bb_mail_value {
     const char *name, *value;
 };
 
-/* A mail. Everything is read before queue() returns. */
+/* A mail for queue(), which copies its data. */
 struct bb_mail_message {
     size_t size;
-    const char *kind; /* such as "password-reset"; the log contains it, and no text of the mail */
+    const char *kind; /* such as "password-reset"; appears in the log, unlike texts and values */
     const char *to;   /* e-mail */
     /* Languages by preference, as in Accept-Language; NULL: the setting mail.language. */
     const char *language;

@@ -40,7 +40,7 @@ enum bb_sql_flags {
      * totals, exports, large columns. It runs on a separate connection, and each account may use
      * only a few of these. Without this flag it would delay the statements that share its batch. */
     BB_SQL_LONG = 2,
-    BB_SQL_KEYED = 4, /* the first half of a struct bb_keyed */
+    BB_SQL_KEYED = 4, /* the statement is the member `one` of a struct bb_keyed */
     /* A read that may run on a replica (`database.replicas`): lists, searches, exports, logs,
      * totals. bb_query() returns rows that are as new as the primary's at the time of the call. Do
      * not set this for a statement that decides about access, locks rows, calls a function that
@@ -50,7 +50,7 @@ enum bb_sql_flags {
 };
 
 struct bb_sql {
-    const char *text; /* with $1, $2, …; cast them ($1::bigint) if the type is not obvious */
+    const char *text; /* with $1, $2, …; cast them ($1::bigint) if their type is ambiguous */
     unsigned flags;
 };
 
@@ -290,8 +290,8 @@ static inline int bb_add(struct bb_request *rq, struct bb_tx *tx, const struct b
 
 /*
  * Runs and commits the unit, answers with `status` and `json`, starts the committed hooks, and
- * returns the status. Takes `json`. On failure it does not answer, and returns 0: the caller
- * returns bb_failed(rq), or checks bb_sqlstate() first.
+ * returns the status. Takes ownership of `json`. On failure returns 0 without an answer: then the
+ * caller returns bb_failed(rq), or checks bb_sqlstate() first.
  */
 static inline int bb_commit(struct bb_request *rq, struct bb_tx *unit, int status, json_t *json)
 {
@@ -364,10 +364,10 @@ static inline struct bb_rows *bb_tx_query_or_end(struct bb_request *rq, struct b
 }
 
 /*
- * Checks If-Match of a request to a route with BB_VERSIONED: if the header does not have the ETag
- * of the object as it is now, ends the request with 412. `current` locks the object's row until the
+ * Checks If-Match of a request to a route with BB_VERSIONED: if the header does not contain the
+ * object's current ETag, ends the request with 412. `current` must lock the object's row until the
  * end of the transaction (FOR UPDATE), and json() converts this row to the object that GET returns.
- * If there is no row, the handler continues and answers with 404; the host then sends 412.
+ * If there is no row, it returns, and the handler answers with 404, for which the host sends 412.
  */
 static inline void
 bb_if_match_or_end(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *current,
