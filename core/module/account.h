@@ -17,9 +17,9 @@ enum account_value {
     ACCOUNT_LIMITS,      /* the values above can be limited */
     ACCOUNT_REFUSED = ACCOUNT_LIMITS, /* refused requests, by limit */
     ACCOUNT_STATEMENTS = ACCOUNT_REFUSED + ACCOUNT_LIMITS,
-    ACCOUNT_QUEUE_US, /* time for which its requests waited for a connection or pool thread */
+    ACCOUNT_QUEUE_US, /* time that its requests waited for a database connection or pool thread */
     ACCOUNT_EVENTS,   /* number of events raised */
-    ACCOUNT_MEMORY,   /* bytes that requests in progress use */
+    ACCOUNT_MEMORY,   /* bytes in the arenas of requests whose fibers have parked */
     ACCOUNT_TIMES,    /* histogram of request_spent.work_us */
     ACCOUNT_VALUES = ACCOUNT_TIMES + METER_TIME_VALUES
 };
@@ -27,14 +27,14 @@ enum account_value {
 struct account {
     struct account *next;
     struct meter *meter; /* its values have the indexes of enum account_value */
-    /* from module_limits: requests in progress, and milliseconds per second; 0: no limit */
+    /* from module_limits: requests in progress; time in milliseconds per second; 0: no limit */
     atomic_int_least64_t limits[ACCOUNT_LIMITS];
-    /* monotonic us: end of the time that earlier uses occupy, see account_add() */
+    /* monotonic us: end of the time that earlier uses have reserved, see account_add() */
     atomic_int_least64_t until_us[ACCOUNT_LIMITS];
     char name[];
 };
 
-/* The settings in an entry of module_limits. */
+/* The names of the limits in an entry of the setting module_limits. */
 extern const char *const account_limit_names[ACCOUNT_LIMITS];
 
 /* Returns the account of a module, and creates it if necessary. NULL: out of memory. */
@@ -47,8 +47,8 @@ const struct account *account_first(void);
 void account_add(struct account *account, enum account_value value, int64_t by);
 
 /*
- * Counts a request in progress; the caller subtracts it when it ends. If a limit is reached, counts
- * the refusal instead, and returns the seconds after which the client may retry; otherwise 0.
+ * Counts a request in progress and returns 0; when the request ends, the caller subtracts it. If a
+ * limit is reached, counts a refusal instead, and returns in how many seconds to retry.
  */
 int64_t account_enter(struct account *account);
 

@@ -14,8 +14,7 @@ struct pg_listener;
 struct reloader;
 struct job_record;
 
-/* maximum number of live generations; a reload beyond that is refused */
-enum { GENERATIONS_MAX = 64 };
+enum { GENERATIONS_MAX = 64 }; /* live, draining and new ones; further reloads are refused */
 enum { PAUSE_REASON = 256 };
 
 enum schema_state {
@@ -43,7 +42,7 @@ struct engine {
     atomic_int schema;               /* enum schema_state */
     atomic_uint migrations_pending;  /* missing steps, as last seen */
     struct job_record *job_log;      /* NULL: a command */
-    atomic_uint stalls;              /* number of stalls, see hang.h */
+    atomic_uint stalls;              /* how many times a loop was blocked, see hang.h */
     int64_t started_ms;
     struct pg_listener *pg_listener; /* on loops[0]; NULL in a command or without a database */
     struct reloader *reloader;       /* NULL in a command */

@@ -10,7 +10,7 @@
 #include "core/lib/thread.h"
 #include "core/module/reply.h"
 
-/* Returns the meter's name, with a line for each value, from malloc(). NULL: out of memory. */
+/* Returns "MODULE.METRIC", then a line for each label value, from malloc(). NULL: out of memory. */
 static char *generation_meter_name(const char *module, const struct bb_metric *metric)
 {
     char *name = NULL;

@@ -49,17 +49,17 @@ struct left_out {
 struct generation {
     atomic_size_t holders;
     void (*released)(struct generation *); /* no reference is left; NULL: destroys at once */
-    struct engine *engine;                 /* set before it serves; NULL in checks */
+    struct engine *engine;                 /* set before the generation goes live; NULL in checks */
     const struct bb_api *api;              /* NULL until its modules are opened */
     atomic_bool superseded;                /* another generation is live */
     struct work_pools *pools;              /* pools, workers and jobs are NULL in checks */
     struct workers *workers;
     struct jobs *jobs;
     LIST_ENTRY(generation) alive;   /* in the engine's list, under its lock */
-    LIST_ENTRY(generation) reclaim; /* this and reclaim_*: for reload.c, under its lock */
+    LIST_ENTRY(generation) reclaim; /* this and reclaim_* are used by reload.c, under its lock */
     bool reclaim_gone, reclaim_cut;
     int64_t live_ms;               /* monotonic time at which it went live */
-    int64_t superseded_ms, cut_ms; /* when it was superseded, and when it will be cut */
+    int64_t superseded_ms, cut_ms; /* when it was superseded, and when its requests will be cut */
     const char **event_names;      /* events of all modules, NULL-terminated */
     unsigned number;
     struct arena *arena;
@@ -67,7 +67,7 @@ struct generation {
     const struct host_settings *host; /* settings->host */
     struct core_module *modules;      /* in the order in which they were opened */
     size_t module_count;
-    struct left_out *left_out; /* array with room for all modules */
+    struct left_out *left_out; /* disabled modules; the array has room for all modules */
     size_t left_out_count;
     struct router *router; /* the `owner` of its routes is a struct host_handle */
     struct aead_keys *seal;
@@ -78,14 +78,14 @@ struct generation {
     const struct core_event *events;
     size_t event_count;
     struct cidr_list *trusted_proxies;
-    struct cidr_list *inside; /* clients that need no token for a route with BB_INSIDE */
+    struct cidr_list *inside; /* networks of clients that need no token for routes with BB_INSIDE */
 };
 
 /*
- * Reads the file, loads the modules, checks their tables and orders them. Calls no function of a
- * module, but constructors of their files run. Returns a generation with one reference, which the
- * caller owns. If problems were added, the generation is incomplete, and may only be read and
- * destroyed. Returns NULL if the file could not be read or memory ran out.
+ * Reads the settings file, loads the modules, checks their tables and orders them. Calls no module
+ * function, but the dynamic linker runs constructors of the modules' files. `number` is 1 at a
+ * start, larger in a reload. The caller owns the only reference to the result. If problems were
+ * added, it may only be read and destroyed. NULL: the file is unreadable, or memory ran out.
  */
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
@@ -94,7 +94,7 @@ struct generation *generation_check(const char *conf_path, unsigned number,
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
-/* Adds a problem for each empty setting that a module requires; returns whether there are any. */
+/* Adds problems if modules need database.url or secrets.keys, but it is empty. True: any added. */
 bool generation_lacks(const struct generation *generation, struct setting_problems *problems);
 
 /* Sets the directory for crash reports. Adds a warning if reports cannot be written to it. */
@@ -110,7 +110,7 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/* Acquires a reference, unless none is left. The generation must be in the engine's list. */
+/* Acquires a reference; returns false if none is left. Call under the lock of the engine's list. */
 bool generation_try_acquire(struct generation *generation);
 
 /*
@@ -132,7 +132,7 @@ const struct core_event *generation_event(const struct generation *generation, c
 /* Returns the directory of a route's `files_in`; NULL if its module is not loaded. */
 const char *generation_directory(struct bb_host *host, const char *name);
 
-/* Sets handle.meters and handle.account of a module; reloads keep both. Returns 0 or -1. */
+/* Sets a module's handle.meters and handle.account, whose values survive reloads. -1: no memory. */
 int meters_bind(struct core_module *module, struct arena *arena);
 /*
  * Fills generation->settings and everything derived from it: loads, checks and orders the modules,
@@ -143,9 +143,9 @@ int generation_load(struct generation *generation, const char *conf_path,
                     struct setting_problems *problems);
 
 /*
- * Fills order[count] with indexes into `modules`. Returns 0, or -1 after adding a problem for each
- * needed service that no module provides in this or a newer version, or a problem that shows a
- * cycle: "auth → log → auth".
+ * Fills order[count] with the indexes of `modules`, so that providers of a service come before the
+ * modules that need it. Returns 0, or -1 after adding a problem for each service that is missing or
+ * too old, and for each cycle ("auth → log → auth").
  */
 int service_order(const struct core_module *modules, size_t count, size_t *order,
                   struct setting_problems *problems);

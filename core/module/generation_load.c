@@ -18,8 +18,8 @@
 /*
  * ---- the order in which modules are opened ----
  *
- * Providers of a service come before the modules that need it; otherwise modules are in the
- * configured order.
+ * Modules keep the order of the setting `modules`, except that providers of a service come before
+ * the modules that need it.
  */
 
 struct service_walk {
@@ -65,7 +65,7 @@ static void generation_service_report_cycle(const struct service_walk *walk,
     setting_problem(walk->problems, "modules need each other in a circle: %s", text);
 }
 
-/* Places a module after the providers of its services (depth first). */
+/* Appends to `order` the providers of services that a module needs, and then the module. */
 static void generation_service_visit(struct service_walk *walk, size_t index,
                                      const struct service_path *from)
 {
@@ -162,7 +162,7 @@ static bool generation_has_port(const char *text)
 void generation_place_reports(const struct generation *g, struct setting_problems *problems)
 {
     const char *path = g->host->host.state;
-    const char *own = getenv("STATE_DIRECTORY"); /* may be a list */
+    const char *own = getenv("STATE_DIRECTORY"); /* from systemd: paths separated by colons */
 
     if (path && *path && *path != '/')
         path = arena_format(g->arena, "%s/%s", g->settings->directory, path);
@@ -231,7 +231,7 @@ static bool generation_is_installed(const void *generation, const char *name)
 static void generation_left_out_add(struct generation *g, const char *name, const char *why)
 {
     g->left_out[g->left_out_count++] = (struct left_out){name, why};
-    settings_claim(g->settings, name); /* the module's section in the file is not an error */
+    settings_claim(g->settings, name); /* so that its section is not reported as unknown */
 }
 
 /* Returns the name of the file of an entry of the list `modules`; NULL: out of memory. */
@@ -242,7 +242,7 @@ static const char *generation_entry_file(const struct generation *g, const char 
     return arena_text(g->arena, base, strcspn(base, "."));
 }
 
-/* Returns whether modules may be disabled: not by a reload, which tries all modules. */
+/* Returns whether modules may be disabled: only at the start, as a reload tries all modules. */
 static bool generation_in_question(const struct generation *g)
 {
     return g->number == 1 && g->host->host.quarantine;
@@ -285,11 +285,11 @@ static void generation_load_entry(struct generation *g, const char *entry,
 
     if (!where || !file || (!path && !no_directory))
         return;
-    if (no_directory) { /* the directory is invalid, which was reported already */
+    if (no_directory) { /* module_path is invalid, which was reported already */
         settings_claim(g->settings, file);
         return;
     }
-    /* only after a restart of the server process, because the file was valid at the first start */
+    /* after a crash, an invalid file disables only its module; otherwise the start fails */
     bool leave_out = generation_in_question(g) && supervised_history()->restarts;
 
     sandbox_file(path);
@@ -519,8 +519,8 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
         return -1;
     const struct host_settings *host = g->host = g->settings->host;
 
-    /* This precedes loading modules, because their constructors may crash or hang. For a reload,
-     * which may still be refused, reload_once() in reload.c does it later. */
+    /* Sets the crash directory and the stall timeout before modules are loaded, because their
+     * constructors may crash or hang. A reload may still fail, so reload_once() sets them later. */
     if (g->number == 1) {
         generation_place_reports(g, problems);
         atomic_store(&lifecycle_limit_ms, host->host.stall_timeout * 1000);
@@ -573,7 +573,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     generation_link_routes(g, problems);
     generation_link_events(g);
     generation_link_host_services(g, problems);
-    /* Without a valid module directory (reported already), sections of installed modules would be
+    /* If module_path is invalid (reported already), sections of installed modules would wrongly be
      * reported as unknown. */
     if (host->root.module_path)
         settings_unknown(g->settings, generation_is_installed, g, problems);

@@ -43,9 +43,9 @@ static int module_copy_refuse(struct copier *copier, const char *table, const ch
 /* A table in a descriptor, or in the rows of another table. */
 struct table_kind {
     const char *name;
-    size_t at;                      /* offset of its struct bb_table */
+    size_t at;                      /* offset of its struct bb_table in the descriptor or row */
     size_t row_size;                /* the host's size of a row */
-    const struct table_kind *inner; /* the tables in its rows, the last without a name; or NULL */
+    const struct table_kind *inner; /* tables in its rows, up to one without a name; or NULL */
 };
 
 #define TABLE(in, member, row, inside)                                                             \
@@ -272,10 +272,10 @@ int module_file_check(const char *path, char *why, size_t why_size)
 }
 
 /*
- * Copies the file to sealed memory. Returns its descriptor, with the path in `copy`; -1 on failure.
- * Without a copy, writing to the file (as cp does) would change the code of running threads, and
- * truncating the file would remove code. The descriptor must never be closed: the linker identifies
- * the code by its path, and debuggers read the copy from there.
+ * Copies the file to a sealed memfd. Returns its descriptor, with its path in `copy`; -1 on
+ * failure. Without a copy, writing to the file (as cp does) would change the code of running
+ * threads, and truncating the file would remove code. Once loaded, the descriptor must stay open:
+ * the linker identifies the code by this path, and debuggers read the copy from there.
  */
 static int module_file_copy(const char *path, char copy[MODULE_COPY_PATH])
 {
@@ -326,7 +326,7 @@ struct build {
     struct module_file file;
 };
 
-static struct build *builds; /* one list per process, never freed */
+static struct build *builds; /* all code that this process has loaded; never freed */
 
 static bool module_file_read_digest(int fd, unsigned char digest[MODULE_DIGEST_SIZE])
 {
@@ -507,7 +507,7 @@ static const char *module_load_file(struct core_module *module, struct arena *ar
     module->path = arena_text(arena, path, strlen(path));
     if (!module->path || !name)
         return "out of memory";
-    /* constructors of the file may run; the module's name is not known yet */
+    /* constructors of the file may run; the module's name is not known yet, but the file's is */
     lifecycle_call_begin(&call, name, "constructor");
     module->dl = module_open_file(arena, path, why, why_size);
     lifecycle_call_end(&call);

@@ -75,7 +75,7 @@ static void validate_fields(const struct bb_table *fields, const size_t *setting
                                 checks[k].reason);
         if (unbindable)
             setting_problem(problems, "module %s: field \"%s\" %s", place, field->name, unbindable);
-        /* checks the default, which would otherwise fail only when the setting is absent */
+        /* without this check, an invalid default would be noticed only if the setting is absent */
         struct arena *arena =
             field->fallback && is_known && (!is_choice || field->choices) ? arena_new() : NULL;
         struct problems found = {.arena = arena};
@@ -159,7 +159,7 @@ static void validate_parts(const struct core_module *module, const struct bb_rou
                           route->path);
 }
 
-/* Does not check what the router checks: method, path, roles 0. */
+/* Checks a route, except its method, path and `roles` 0, which router_add() checks. */
 static void validate_route(const struct core_module *module, const struct bb_route *route,
                            struct setting_problems *problems)
 {
@@ -190,7 +190,7 @@ static void validate_route(const struct core_module *module, const struct bb_rou
     validate_parts(module, route, problems);
 }
 
-/* Returns why the text format cannot represent a metric, or why its name is misleading; or NULL. */
+/* Returns what is wrong with a metric for the text format of GET /metrics; NULL: nothing. */
 static const char *validate_metric(const struct bb_metric *metric)
 {
     size_t length = metric->name ? strlen(metric->name) : 0;
@@ -239,7 +239,7 @@ static void validate_command(const struct core_module *module, const struct bb_c
     validate_fields(&command->options, NULL, place, problems);
 }
 
-/* Checks the other tables. */
+/* Checks the tables other than settings, routes, hooks and commands. */
 static void validate_rows(const struct core_module *module, struct setting_problems *problems)
 {
     const struct bb_module *descriptor = module->descriptor;
@@ -506,8 +506,8 @@ static int migrate_steps_checksum(struct migrate_step *step)
     if (!sql)
         return -1;
     /*
-     * Removes comments and white space from a NUL-terminated text, so that changing them in a step
-     * does not change its checksum. Keeps text between quotes, and a separator between words.
+     * Removes comments and white space from the copy, so that changing them in a step does not
+     * change its checksum. Keeps quoted text, and one space between two words.
      */
     char *to = sql, quote = 0;
     bool apart = false;

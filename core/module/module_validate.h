@@ -10,8 +10,8 @@
 void module_validate(const struct core_module *module, struct setting_problems *problems);
 
 /*
- * Refuses names, services, events, commands and metrics that are defined twice, and jobs, pools and
- * workers that one module defines twice. Warns about hooks on unknown events.
+ * Adds a problem for modules, services, events, commands or metrics with the same name, and for
+ * jobs, pools or workers of a module with the same name; a warning for hooks on unknown events.
  */
 void module_validate_set(const struct core_module *modules, size_t count,
                          struct setting_problems *problems);

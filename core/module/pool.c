@@ -17,7 +17,7 @@
 
 enum {
     OWN_QUEUE = 4096,
-    FEW = 2,  /* up to this many calls of an owner are few, see pool_take() */
+    FEW = 2,  /* the first thread serves only owners with up to FEW calls, see pool_take() */
     REST = 2, /* a thread rests for this multiple of its call's wait for a processor */
     REST_MAX_US = 1000000,
 };
@@ -127,7 +127,7 @@ static void *pool_thread(void *arg)
         account_add(call->account, ACCOUNT_CPU_US, clock_cpu_us() - cpu_us);
         pthread_mutex_lock(&pool->lock);
         pool->busy--;
-        pool_leave(pool, owner, call); /* now, so that the caller's next call has room */
+        pool_leave(pool, owner, call); /* before loop_post(): the caller may then call again */
         pthread_mutex_unlock(&pool->lock);
         loop_post(loop, &call->message);
         pthread_mutex_lock(&pool->lock);
@@ -150,8 +150,9 @@ static int pool_add_thread(struct work_pool *pool)
 /* ---- calls ---- */
 
 /*
- * Counts the call also for its subject. The call then waits among the calls of its owner or of its
- * subject, whichever has more. Subjects have negative numbers, which accounts never have.
+ * Also counts the call for its subject, and makes it wait with the calls of its owner or of its
+ * subject, whichever has more. The key of a subject is a negative number, which no account has.
+ * Returns false with *answer if the subject has too many calls, or memory ran out.
  */
 static bool pool_enter_subject(struct work_pool *pool, struct pool_call *call,
                                enum quota_result *answer)
@@ -173,8 +174,8 @@ static bool pool_enter_subject(struct work_pool *pool, struct pool_call *call,
 }
 
 /*
- * Queues a call if its owner has fewer than `each`. If `each` is SIZE_MAX, refuses calls only while
- * the whole queue is full. If `bounded` is false, the call fails only if memory runs out.
+ * Queues a call if the queue is not full, and the call's owner has fewer than `each` calls. If
+ * `bounded` is false, both limits are ignored, and the call fails only if memory runs out.
  */
 static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *call, size_t each,
                                       bool bounded)
@@ -190,7 +191,6 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
     if (call->queued.owner && (!call->subject || pool_enter_subject(pool, call, &answer))) {
         fair_wait(&pool->calls, &call->queued);
         pool->queued++;
-        /* adds a thread if there are more calls than threads */
         if (pool->started < pool->most && pool->busy + pool->queued > pool->started &&
             pool_add_thread(pool) && !pool->short_told) {
             pool->short_told = true;
@@ -216,7 +216,7 @@ static struct work_pool *pool_find(struct work_pools *pools, const struct bb_hos
 int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
                 struct pool_call *call, bool bounded)
 {
-    struct work_pool *pool = pool_find(pools, host, name); /* never NULL for a route's pool */
+    struct work_pool *pool = pool_find(pools, host, name); /* not NULL: see validate_parts() */
 
     call->account = account_of(host);
     return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
@@ -233,7 +233,7 @@ struct work {
     bool done;
 };
 
-/* Runs a call on behalf of its request. The thread's activity names the pool and the request. */
+/* Runs a call for its request, and adds the request to the thread's activity (crash reports). */
 static void pool_work_run(void *arg)
 {
     struct work *work = arg;
@@ -446,7 +446,7 @@ struct workers {
     struct worker list[];
 };
 
-/* Charges the processor time since the last call, if this is the worker's own thread. */
+/* Charges the module for processor time since the last call, on the worker's own thread only. */
 static void worker_charge(struct worker *worker)
 {
     int64_t us = worker == worker_here ? clock_cpu_us() - worker->cpu_us : 0;
@@ -477,7 +477,7 @@ bool api_drained(struct bb_worker_context *context)
 {
     const struct worker *worker = (struct worker *)(void *)context;
     const struct generation *generation = handle_of(context->host)->generation;
-    size_t holders = atomic_load(&generation->holders); /* read first, because a worker may end */
+    size_t holders = atomic_load(&generation->holders); /* read first: a worker may end now */
 
     return holders <= workers_running(worker->all) + !generation_superseded(generation);
 }

@@ -36,8 +36,8 @@ struct pool_call {
 };
 
 /*
- * Passes a call to a pool of the module, without waiting. Returns 0, or -1 if the queue is full and
- * `bounded` is set. Callers that have only one call in progress may clear `bounded`.
+ * Queues a call in the module's pool `name`, without waiting for it. Returns 0, or -1 if memory ran
+ * out or, with `bounded`, the queue is full. Callers with one call at a time need no `bounded`.
  */
 int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
                 struct pool_call *call, bool bounded);
@@ -46,7 +46,7 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
 struct work_pool_status {
     const char *module, *name;                      /* live as long as the generation */
     unsigned threads, started, busy, waiting, most; /* `most`: maximum of `waiting` */
-    size_t each;                                    /* maximum for one owner */
+    size_t each;                                    /* maximum of calls of one owner */
 };
 
 /* Gets the state of the pool with this index; returns false after the last one. Any thread. */

@@ -49,7 +49,7 @@ struct quota_owner {
 
 bool quota_owner_same(const struct quota_owner *one, const struct quota_owner *other);
 
-/* Returns whether the request is exempt from its owner's limits. */
+/* Returns whether no limits of owners apply to the request; they apply only to HTTP requests. */
 bool quota_exempt(const struct core_request *rq);
 
 /* ---- caps ---- */
@@ -139,7 +139,7 @@ struct fair_flow {
 
 /* An owner in a table. */
 struct quota_entry {
-    struct quota_entry *next; /* in its row, or among the spares */
+    struct quota_entry *next; /* in its row of the hash table, or in `spares` */
     struct quota_owner owner;
     size_t taken;          /* amount held; fair_enter() adds 1, and fair_leave() subtracts 1 */
     size_t running;        /* used by callers that count the entries in progress */
@@ -169,7 +169,7 @@ void fair_wait(struct fair_queue *queue, struct fair_entry *entry);
 struct fair_entry *fair_first(const struct fair_queue *queue);
 struct fair_flow *fair_flow(const struct fair_queue *queue, const struct fair_entry *entry);
 
-/* Removes and returns the next entry, and moves its flow to the end of the round. */
+/* Removes and returns the next entry, and moves its flow to the end; NULL if none waits. */
 struct fair_entry *fair_take(struct fair_queue *queue);
 
 /* Moves the first flow to the end of the round. */

@@ -322,8 +322,8 @@ static bool reply_is_starved(const struct core_request *rq)
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors)
 {
     /*
-     * Drops headers that belong only to the response that this one replaces: the description of its
-     * content (RFC 9110, section 8), and the challenge of a 401 (11.6.1).
+     * Removes headers of the response that this error replaces: those that describe its content
+     * (RFC 9110, section 8), and, unless this is a 401, the challenge of a 401 (11.6.1).
      */
     static const char *const names[] = {"Cache-Control", "Content-Disposition", "Content-Type",
                                         "ETag",          "Last-Modified",       "Link",

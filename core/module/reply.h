@@ -19,9 +19,9 @@ json_t *reply_text(const char *text);
 const char *reply_reason(int status);
 
 /*
- * Answers with JSON, which it takes (NULL: no body), and returns the status. `aside`: parks the
- * fiber while a pool thread of the host writes the response, because writing 60 MB takes half a
- * second, during which the loop would serve nothing else.
+ * Answers with `json` (NULL: no body), releases it, and returns the status. With `aside`, a pool
+ * thread of the host serializes it while the fiber is parked: the loop would serve nothing else
+ * during the half second that 60 MB take.
  */
 int reply_json(struct core_request *rq, int status, json_t *json, bool aside);
 /* The approximate memory of JSON whose text is large, in bytes; 0: its text is small. */

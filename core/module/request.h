@@ -57,7 +57,7 @@ struct response {
     char *body;        /* from malloc(), or NULL */
     const char *fixed; /* static text, if there is no memory for `body`; or NULL */
     size_t length;
-    int file; /* instead of `body`: a descriptor, owned; 0: none */
+    int file; /* used instead of `body`: an owned descriptor of a file; 0: none */
     struct response_header *headers;
 };
 
@@ -77,16 +77,16 @@ struct core_request {
     struct generation *generation; /* the request has a reference */
     struct quota_owner owner;      /* see quota.h */
     struct arena *arena;
-    struct arena *saved_arena;   /* its own arena during bb_scratch(), otherwise NULL */
+    struct arena *saved_arena;   /* the request's own arena during bb_scratch(); otherwise NULL */
     struct request_guard *guard; /* the innermost bb_guard() or request_work(), or NULL */
     int work_status;             /* the result of request_work() */
     void (*entry)(struct core_request *rq); /* runs on the fiber */
-    void (*ended)(struct core_request *rq); /* after the fiber, on the loop's stack */
-    void (*cut)(struct core_request *rq);   /* ends a request without a fiber; or NULL */
+    void (*ended)(struct core_request *rq); /* called on the loop's stack after the fiber's end */
+    void (*cut)(struct core_request *rq);   /* ends a request while it has no fiber; or NULL */
     /* Called if the deadline passes while a pool thread still uses the request's memory: answers
      * the client at once, or returns false if that is impossible. NULL if no client waits. */
     bool (*answer_timeout)(struct core_request *rq);
-    struct fiber *fiber;                         /* set from its first park to its end */
+    struct fiber *fiber;                         /* NULL before its first park and after its end */
     struct task task;                            /* continues the fiber when it is ready */
     LIST_ENTRY(core_request) link;               /* in the list of all requests of the loop */
     void (*superseded)(struct core_request *rq); /* see requests_tell_superseded() */
@@ -111,14 +111,14 @@ struct core_request {
     char trace[TRACE_PARENT_SIZE];   /* see request_trace() */
     unsigned hook_depth;             /* number of nested hooks within a transaction */
     const char *hooked;              /* the event of the innermost hook, or NULL */
-    bool within_failed;              /* a hook violated the rules, so its event is vetoed */
+    bool within_failed;              /* a hook called a function that waits: vetoes its event */
     bool committed;                  /* a transaction was committed with the response */
     bool unanswered;                 /* a transaction was committed without a response */
     unsigned open_units;             /* units with statements that are not committed */
     struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
     struct pg_tx *checked_out;       /* a job's connection for its transactions, or NULL */
     struct bb_tx *txs;               /* its units and open transactions, newest first */
-    char *committing;                /* response of bb_commit() until it is sent; freed with rq */
+    char *committing;                /* body of bb_commit() during the commit; freed with rq */
 };
 
 static inline struct core_request *request_of(struct bb_request *rq)
@@ -150,18 +150,18 @@ const char *request_trace(struct core_request *rq);
 void request_enter(struct core_request *rq, struct bb_host *host);
 
 /*
- * Starts entry(rq) on a fiber, or continues the parked fiber. Returns true if the fiber has ended,
- * after calling ended(rq).
+ * Starts entry(rq) on a fiber, or continues the parked fiber. If the fiber has ended, calls
+ * ended(rq) and returns true; if it has parked, returns false.
  */
 bool request_start(struct core_request *rq);
 
-/* Waits until *done, for `ms` milliseconds or until the deadline. Fiber only. */
+/* Waits until *done, but at most `ms` milliseconds, and not after the deadline. Fiber only. */
 void request_wait_for(struct core_request *rq, const bool *done, int64_t ms);
 
 /* Returns the request whose fiber is running on this thread; NULL: none. */
 struct core_request *request_running(void);
 
-/* For activity_source(). Called in a signal handler: only reads, and takes no lock. */
+/* For activity_source(): describes the running request; false: none. Safe in a signal handler. */
 bool request_describe(struct activity *running);
 
 /* Starts the request when the loop next runs tasks; jobs may wait longer. Also on a fiber. */
@@ -187,13 +187,13 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
 void requests_cut(struct loop *loop, const struct generation *generation);
 
 /*
- * Return zeroed memory of the request; call undo(arg) at its end. If memory runs out, both end the
- * request (after undo(arg)). Fiber only.
+ * Return zeroed memory that is freed with the request; call undo(arg) when the request is freed. If
+ * memory runs out, both end the request, request_defer() after calling undo(arg). Fiber only.
  */
 void *request_alloc(struct core_request *rq, size_t size);
 void request_defer(struct core_request *rq, void (*undo)(void *), void *arg);
 
-/* Calls a function of bb_transaction(). Returns its result, or the status given to bb_end(). */
+/* Calls the function passed to bb_transaction(). Returns its result, or its status for bb_end(). */
 int request_work(struct core_request *rq, struct bb_tx *tx,
                  int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg);
 

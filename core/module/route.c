@@ -12,7 +12,7 @@
 
 static const char *const method_names[] = {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"};
 
-/* A route with the rows of its :names. */
+/* A route, and the row of its `segments` for each :name of its path. */
 struct entry {
     const struct bb_route *route;
     void *owner;
@@ -35,7 +35,7 @@ struct path {
 /* A node of the tree of segments. */
 struct node {
     struct piece segment;         /* empty for a :name */
-    struct node *children, *next; /* a list of static segments */
+    struct node *children, *next; /* children with static segments; next child of the parent */
     struct node *parameter;
     struct entry *entries[METHODS];
 };
@@ -118,7 +118,7 @@ static bool route_plain(const struct piece *piece)
     return strspn(piece->start, allowed) >= piece->length;
 }
 
-/* Finds the row of each :name; returns the reason if the path is invalid, or NULL. */
+/* Finds the row of `segments` for each :name. Returns NULL, or what is wrong with the path. */
 static const char *route_bind_names(const struct path *path, struct entry *entry)
 {
     const struct bb_table *rows = &entry->route->segments;
@@ -211,8 +211,8 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
 }
 
 /*
- * Searches the tree, static segments first, and backtracks from nodes without a route for the
- * method. It uses at most ROUTE_SEGMENTS_MAX levels, and no more steps than the tree has nodes.
+ * Searches the tree, static segments first; backtracks from nodes without a route for the method.
+ * Recurses at most ROUTE_SEGMENTS_MAX levels, and visits each node at most once. True: found.
  */
 static bool route_descend(struct search *search, const struct node *node, size_t level)
 {

@@ -36,7 +36,7 @@ struct route_match {
     struct {
         const char *start; /* raw, in the path; decode with text_percent() */
         size_t length;
-        const struct bb_field *field; /* its row, with the name */
+        const struct bb_field *field; /* the row of the route's `segments` for this :name */
     } segment[ROUTE_PARAMETERS_MAX];
     char allow[64]; /* "GET, PATCH" */
     /* roles of the route, or of all routes for the path if none has the method */

@@ -27,7 +27,7 @@ enum {
     UPLOAD_HEADS = 1024 * 1024,              /* bytes per body, in addition to files and fields */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
     ROOM = 544 * 1024,                       /* size of a buffer: a chunk and a piece of a body */
-    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* up to here a buffer does not count as large */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* up to this size, a next piece is not counted */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
     OPEN_MAX = 16,          /* maximum number of files that wait for a common flush to disk */
@@ -172,8 +172,8 @@ static enum quota_result body_count(struct http_txn *txn, size_t bytes)
 }
 
 /*
- * Counts more bytes for this transaction. Returns 0; if there is no room, answers with 429 or 503
- * and returns the status. Small bodies count as 0 bytes, so they need no data shared by the loops.
+ * Charges more bytes to this transaction. Returns 0; if there is no room, answers with 429 or 503
+ * and returns the status. With 0 bytes (small bodies), does not lock the table of all loops.
  */
 static int body_take_room(struct http_txn *txn, size_t bytes)
 {
@@ -244,7 +244,7 @@ struct upload_file {
     char sha256[65];
     int fd;             /* -1: not open */
     bool begun;         /* pub.path may exist on disk */
-    EVP_MD_CTX *digest; /* while the file is open */
+    EVP_MD_CTX *digest; /* freed by upload_discard() */
     struct upload_file *next_written;
 };
 
@@ -260,7 +260,7 @@ struct upload_batch {
     size_t length;
     struct upload_segment segments[SEGMENTS_MAX];
     size_t count;
-    bool counted; /* among the large bodies in memory */
+    bool counted; /* its ROOM bytes count against http.max_bodies */
 };
 
 struct upload {
@@ -274,18 +274,18 @@ struct upload {
     struct upload_file *file;   /* the file of the part; NULL until its first bytes arrive */
     struct upload_file *files, **files_end;
     size_t files_length;         /* bytes of all files */
-    struct quota_charge on_disk; /* disk space, counted in advance in steps */
-    size_t parts;                /* seen so far */
-    unsigned *counts;            /* parts received so far, by part of the route */
+    struct quota_charge on_disk; /* disk space, charged in steps of DISK_STEP bytes */
+    size_t parts;                /* number of parts that have begun, including ignored ones */
+    unsigned *counts;            /* for each row of the route's `parts`: how many have arrived */
     struct upload_batch batches[2];
     struct upload_batch *filling, *writing; /* writing NULL: the pool is idle */
     int error;                   /* errno of the pool; read only while the pool is idle */
-    struct upload_file *written; /* open files not yet synced; read like `error` */
+    struct upload_file *written; /* complete files that are not yet synced and closed */
     unsigned written_count;
-    bool last;     /* the pool gets no further batch */
+    bool last;     /* `writing` is the last batch */
     bool stalled;  /* the connection is suspended until the pool has written */
-    bool finished; /* no more data follows: write what was collected */
-    bool idle;     /* all data was written */
+    bool finished; /* the body is complete */
+    bool idle;     /* all data was written and synced, or `error` is set */
     bool ended;    /* the HTTP transaction is over */
 };
 
@@ -375,7 +375,7 @@ static int upload_sync_files(struct upload *upload)
     return 0;
 }
 
-/* Writes the batch `writing`. */
+/* Writes the batch `writing`; syncs complete files if it is the last, or OPEN_MAX are open. */
 static void upload_write_batch(void *arg)
 {
     struct upload *upload = arg;
@@ -420,7 +420,7 @@ static void upload_submit(struct upload *upload, void (*run)(void *),
 
     upload->call = (struct pool_call){
         .message.run = done, .loop = rq->loop, .owner = rq->owner, .run = run, .arg = upload};
-    /* not bounded: each connection has at most one upload, with one call in progress */
+    /* `bounded` is false: each connection has at most one upload, with one call at a time */
     pool_submit(rq->generation->pools, &owner->host,
                 upload->txn->match.route->files_pool, // NOLINT(clang-analyzer-core.NullDereference)
                 &upload->call, false);
@@ -549,7 +549,7 @@ static unsigned *upload_count_of(const struct upload *upload, const struct bb_pa
     return &upload->counts[part - MODULE_ROWS(bb_part, upload->txn->match.route->parts)];
 }
 
-/* Returns a name as valid UTF-8 of limited length without control characters. */
+/* Copies up to NAME_MAX_CHARACTERS; controls and invalid bytes become '?'. NULL: out of memory. */
 static const char *upload_clean_name(struct upload *upload, const char *name)
 {
     char *clean = arena_text(upload->txn->rq.arena, name, strlen(name)), *to = clean;
@@ -736,7 +736,7 @@ static int upload_not_stored(struct upload *upload)
     return reply_error(&upload->txn->rq, 503, "Files cannot be stored at the moment");
 }
 
-/* Starts an upload with this boundary. Returns 0, or the status of a response. */
+/* Starts an upload with this boundary. Returns 0, or answers and returns the status. */
 static int upload_begin(struct http_txn *txn, const char *boundary)
 {
     const struct bb_route *route = txn->match.route;

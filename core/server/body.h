@@ -2,9 +2,9 @@
  * Checks the type of a request's body, and reads, parses and validates the body, the segments of
  * the path, and the query.
  *
- * Because a client can send thousands of large bodies, all large bodies share a limit
- * (http.max_bodies), and each account, or address without an account, has a share of the limit
- * (http.bodies_per_account).
+ * Because a client can send thousands of large bodies, all large bodies together are limited to
+ * http.max_bodies bytes. An account, or without a token an address, may use a part of them
+ * (http.bodies_per_account, in percent).
  */
 #ifndef CORE_BODY_H
 #define CORE_BODY_H
@@ -36,10 +36,10 @@ int body_refuse_room(struct core_request *rq, enum quota quota, enum quota_resul
 /* Waits until all files are on disk; on the fiber. Returns 0, or the status of a response. */
 int upload_wait(struct upload *upload);
 
-/* Returns a text for Idempotency-Key that is equal for equal bodies; NULL if memory ran out. */
+/* Returns a text, for Idempotency-Key, that is equal only for equal bodies; NULL: out of memory. */
 const char *upload_identity(struct upload *upload, size_t *length);
 
-/* Frees the upload and its ended HTTP transaction at once, or when the pool has finished. */
+/* Frees the upload and its HTTP transaction, which has ended: now, or when the pool is idle. */
 void upload_end(struct upload *upload);
 
 #endif

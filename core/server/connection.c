@@ -22,14 +22,14 @@ enum {
     POOL_BYTES = 8 * 1024, /* memory per connection: request line, headers, small responses */
     REFUSE_MS = 200,
     RUNS_MAX = 32,
-    BYTES_PER_MS = 16, /* clients that read or send at less than 16 KiB/s are cut */
-    STOP_MS = 1000,    /* time during shutdown for a request that is just arriving */
+    BYTES_PER_MS = 16, /* each 16 bytes of a response or upload extend its timeout by 1 ms */
+    STOP_MS = 1000,    /* at a shutdown, time for a request to arrive on an open connection */
     DROPS_MS = 500,
     LOOK_AGAIN_MS = 5, /* time between two searches, because each visits all connections */
     KNOWN_MS = 100,    /* validity of a search's result */
     FEW = 16,          /* up to this many connections of an address are few */
     KEPT_PART = 64,    /* 1/64 of all connections is for addresses with few connections */
-    LINGER_MOST = 64,  /* lingering sockets per loop; more are closed at once */
+    LINGER_MOST = 64,  /* maximum of lingering sockets per loop; others are closed immediately */
     LINGER_MS = 2000,
     LINGER_PIECE = 16 * 1024,
     LINGER_PIECES = 8 /* pieces read per iteration */
@@ -73,7 +73,7 @@ int connection_map(struct http *http, int fd, struct connection *connection)
     return 0;
 }
 
-/* Returns the connection of a socket of the calling thread; NULL if it has no such socket. */
+/* Returns the connection of a socket of the loop that this thread runs; NULL if there is none. */
 static struct connection *connection_known(int fd)
 {
     return running && fd >= 0 && (size_t)fd < running->room ? running->by_fd[fd] : NULL;
@@ -512,8 +512,8 @@ void connections_sweep(struct http *http)
         if (http->draining && at->stage <= STAGE_HEADER && at->limit_ms > now + STOP_MS)
             at->limit_ms = now + STOP_MS;
         if (over && !at->cut && arriving) {
-            /* this makes libmicrohttpd read once more; the reader then refuses the request, and the
-             * response can still be sent */
+            /* after shutdown(), libmicrohttpd reads once more; the reader then refuses the request
+             * with 408, which can still be sent */
             at->reader.late = true;
             connection_stage(at, STAGE_WRITE, 0);
             shutdown(at->fd, SHUT_RD);
@@ -669,7 +669,7 @@ bool http_drain(struct http *http)
         }
         http->draining = true;
         http_watch_listeners(http, false);
-        /* refuses new clients now, because the kernel would queue them and reset them at the end */
+        /* makes the kernel refuse new clients, instead of queuing them and resetting them later */
         for (size_t k = 0; k < all->count; k++)
             shutdown(all->fds[k], SHUT_RD);
         timer_set(&http->loop->timers, &http->sweep, http->loop->now_ms);

@@ -70,7 +70,7 @@ struct connection {
     int fd;
     enum connection_stage stage;
     int64_t limit_ms; /* monotonic time at which the sweep cuts it; 0: never */
-    int64_t stop_ms;  /* a second limit, independent of the stage; 0: none */
+    int64_t stop_ms;  /* a second such time, independent of the stage; 0: never */
     bool cut;
     bool lingers; /* the host closes it, and the client may already have sent more data */
     struct quota_charge counted; /* 1 while it counts against the limits of its address */
@@ -81,7 +81,7 @@ struct connection {
     uint32_t set_events;            /* `events` of libmicrohttpd's last EPOLL_CTL_ADD */
     void *set_data;                 /* and its data.ptr */
     bool has_ended;                 /* the last event reported that the client has shut down */
-    char address[INET6_ADDRSTRLEN]; /* the peer's, see address_text() */
+    char address[INET6_ADDRSTRLEN]; /* the peer's address, from address_text() */
 };
 
 struct http_settings {
@@ -121,13 +121,13 @@ struct http {
     int64_t looked_ms; /* time of the last search for connections to close */
     size_t most;       /* result of the search: most connections of one address */
     size_t connection_count;
-    size_t rejected; /* connections closed at once: over a limit, or out of memory */
-    bool refusing;   /* out of descriptors: the listener is not watched for a while */
+    size_t rejected; /* connections closed right after accept4(): over a limit, or out of memory */
+    bool refusing;   /* out of descriptors: listeners are not watched until the next sweep */
     bool again;      /* this run has read a piece of an upload, or there is more to read */
     bool draining;   /* shutdown: every response closes its connection */
     LIST_HEAD(, lingering) lingering; /* private to connection.c */
     unsigned lingering_count;
-    struct connection **by_fd; /* array with `room` elements */
+    struct connection **by_fd; /* connections by descriptor; array with `room` elements */
     size_t room;
 };
 
@@ -135,8 +135,8 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings);
 void http_free(struct http *http);
 
 /*
- * Functions of a struct loop_part whose `of` is the struct http: run libmicrohttpd, once per loop
- * iteration; return the milliseconds until it must run again, -1: no timeout.
+ * Members of a struct loop_part; `of` is the struct http. http_run() runs libmicrohttpd, once per
+ * loop iteration. http_timeout_ms() returns in how many ms it must run again; -1: no timeout.
  */
 void http_run(void *of);
 int64_t http_timeout_ms(void *of);
@@ -144,7 +144,7 @@ int64_t http_timeout_ms(void *of);
 /* Stops accepting and closes idle connections; returns true when no connection is left. */
 bool http_drain(struct http *http);
 
-/* Sets the stage and its timeout. `bytes` is the size of the response or of the upload. */
+/* Sets the stage and its timeout, which grows with the `bytes` of a response or upload. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
 
 /* Ends connections that exceed the timeout of their stage; answers 408 to an arriving request. */
@@ -156,8 +156,8 @@ void connection_cut(struct connection *connection);
 /* Prepares for the next request. Call when a request was answered or has ended otherwise. */
 void connection_answered(struct connection *connection);
 /*
- * Discards the rest of a chunked body, because the request will be answered with this status in any
- * case. If the body ends soon, the connection can be reused; otherwise the sweep closes it.
+ * Call when the rest of a chunked body is discarded, because the response is decided. If the body
+ * ends soon, the connection stays open; otherwise the sweep calls connection_stop_body().
  */
 void connection_drops_body(struct connection *connection, int status);
 /* Stops reading the body: the request gets this status, and the connection will be closed. */

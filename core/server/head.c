@@ -146,8 +146,8 @@ static int head_take_request_line(struct head_reading *reading, char *text, size
             return head_refuse(reading, 400, "The target contains a NUL");
     }
     /* Accepts a path, "*" with OPTIONS, or "http://host:port/path", the form sent to proxies.
-     * Checks the host like a Host field; the rest is the target, with a '/' written before it if it
-     * lacks one. */
+     * In the last form, checks the host like a Host field. Its path becomes the target; if there is
+     * no path, writes a '/' before the query. */
     if (*target == '/' || (!strcmp(target, "*") && !strcmp(method, "OPTIONS")))
         return 0;
     if (!strcmp(method, "CONNECT"))
@@ -216,7 +216,7 @@ const char *head_field_split(const char *text, size_t from, size_t to, struct he
     return NULL;
 }
 
-/* Splits a field, and handles fields that the host itself uses. */
+/* Splits and stores a field; evaluates the fields of enum known. Returns 0 or HEAD_REFUSED. */
 static int head_take_field(struct head_reading *reading, char *text, size_t end)
 {
     struct head *head = &reading->head;
@@ -310,7 +310,7 @@ static int head_find_end(struct head_reading *reading, const char *text, size_t 
     return 1;
 }
 
-/* Makes the checks that need the whole head. */
+/* Makes the checks that need the whole head. Returns HEAD_WHOLE or HEAD_REFUSED. */
 static int head_finish(struct head_reading *reading)
 {
     struct head *head = &reading->head;
@@ -336,7 +336,7 @@ enum head_state head_read(struct head_reading *reading, char *text, size_t lengt
             found = reading->head.split ? head_take_field(reading, text, end)
                                         : head_take_request_line(reading, text, reading->line, end);
         } else {
-            found = reading->head.split ? head_finish(reading) : 0; /* 0: an empty first line */
+            found = reading->head.split ? head_finish(reading) : 0; /* ignores empty first lines */
         }
         if (found)
             break;

@@ -23,7 +23,7 @@ enum {
 };
 
 struct head_field {
-    uint16_t name, name_length, value, value_length; /* in the text, without blanks */
+    uint16_t name, name_length, value, value_length; /* offsets in the text; without blanks */
 };
 
 struct head {
@@ -47,7 +47,7 @@ struct head_reading {
     struct head head; /* `text` is NULL because it may move; see head_keep() */
     size_t at;        /* number of bytes checked; at the end, the length of the head */
     size_t line;      /* start of the line being checked */
-    unsigned seen;    /* which of the fields that may occur only once have been seen */
+    unsigned seen;    /* which fields have occurred: bits of enum known in head.c */
     bool absolute;    /* the target contained a host */
     struct head_field fields[HEAD_FIELDS_MAX];
 };
@@ -61,11 +61,11 @@ enum head_state head_read(struct head_reading *reading, char *text, size_t lengt
 
 enum head_state head_refuse(struct head_reading *reading, int status, const char *reason);
 
-/* Copies the result to the arena. Returns 0, or -1 if memory ran out. */
+/* Copies the head to *into, and its text and fields to the arena. Returns 0; -1: out of memory. */
 int head_keep(const struct head_reading *reading, const char *text, struct arena *arena,
               struct head *into);
 
-/* Returns the value of the first field with this name in any case; NULL: there is none. */
+/* Returns the value of the first field with this name, ignoring case; NULL: there is none. */
 const char *head_value(const struct head *head, const char *name);
 
 /* Splits the line text[from..to), without CR LF, into name and value. Returns NULL or an error. */
@@ -73,7 +73,7 @@ const char *head_field_split(const char *text, size_t from, size_t to, struct he
 
 /* Returns how many bytes at the start of `text` are allowed in a token (RFC 9110, 5.6.2). */
 size_t head_token_run(const char *text, size_t length);
-/* Like head_token_run() for the value of a field: no control character except HTAB. */
+/* Returns how many bytes at the start are allowed in a field's value: no controls except HTAB. */
 size_t head_value_run(const char *text, size_t length);
 
 #endif

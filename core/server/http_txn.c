@@ -20,7 +20,7 @@
 
 enum {
     TOKEN_VALID_US = 500 * 1000, /* validity of the authenticator's result */
-    KEPT_PART = 4,               /* 1/4 of anonymous requests is reserved, see txn_count() */
+    KEPT_PART = 4,               /* 1/4 of the limit is reserved for new addresses: txn_count() */
     DELAY_MS = 100,              /* delay of a refusal */
     HEADERS_MAX = 6 * 1024
 };
@@ -105,8 +105,8 @@ static int txn_count(struct http_txn *txn)
 }
 
 /*
- * Makes the checks that follow authentication, so that anonymous clients cannot probe paths. A
- * public route requires no authentication: its requests are checked at once.
+ * Checks limits, method and body. Routes that are not public are checked after authentication, so
+ * that anonymous clients cannot probe paths. Returns 0, or answers and returns the status.
  */
 static int txn_enter(struct http_txn *txn)
 {
@@ -185,7 +185,7 @@ static bool txn_is_public(const struct http_txn *txn)
     return address_in(txn->rq.generation->inside, txn->address);
 }
 
-/* Returns 0 to continue, or the status of the response. */
+/* Makes the checks that need no token. Returns 0, or answers and returns the status. */
 static int txn_check_access(struct http_txn *txn)
 {
     struct core_request *rq = &txn->rq;
@@ -207,9 +207,9 @@ static int txn_check_access(struct http_txn *txn)
         memcpy(txn->id, given, length + 1);
     else
         text_uuid7(txn->id);
-    const char *parent = http_txn_list(txn, "traceparent");
+    const char *parent = http_txn_list(txn, "traceparent"); /* a list of values is ignored */
 
-    trace_parent(parent && strchr(parent, ',') ? NULL : parent, rq->trace); /* ignores several */
+    trace_parent(parent && strchr(parent, ',') ? NULL : parent, rq->trace);
     const char *hops = http_txn_list(txn, "X-Forwarded-For");
 
     if (hops) /* the peer's address, or the one reported by a trusted proxy */
@@ -254,7 +254,7 @@ static const char *txn_plain_path(struct http_txn *txn)
         const char *sent = match->segment[i].start;
         const char *text = text_percent(sent, length, false, arena);
 
-        text = text ? text : arena_text(arena, sent, length); /* not UTF-8 */
+        text = text ? text : arena_text(arena, sent, length); /* not UTF-8: as it was sent */
         path = arena_format(arena, "%s%.*s%s", path, (int)before, rest, text ? text : "");
         rest += before + strcspn(rest + before, "/");
     }
@@ -436,7 +436,7 @@ static bool txn_answer_timeout(struct core_request *rq)
 {
     struct http_txn *txn = http_txn_of(&rq->pub);
 
-    /* a response that has begun and a committed transaction cannot be taken back */
+    /* neither a response that has begun nor a committed transaction can be taken back */
     if (txn->phase != PHASE_HANDLER || !txn->suspended || txn->stream || rq->committed)
         return false;
     rq->time_spent.work_us += clock_mono_us() - txn->phase_us;
@@ -519,8 +519,8 @@ static struct MHD_Response *txn_response(struct http_txn *txn)
         txn->close = true;
         if (strcmp(txn->method, "HEAD") != 0)
             return stream_response(txn->stream);
-        /* For an empty body, libmicrohttpd would send Content-Length: 0; for a chunked one, its
-         * last chunk. So the body is declared to end with the connection. */
+        /* After a HEAD request, libmicrohttpd would send Content-Length: 0 for an empty body, and a
+         * last chunk for a chunked body. So this body is declared to end with the connection. */
         struct MHD_Response *head =
             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, txn_no_body, NULL, NULL);
 
@@ -582,8 +582,8 @@ static enum MHD_Result txn_send(struct http_txn *txn)
 
     txn->phase = PHASE_ANSWER;
     txn->close = txn->close || txn->connection->reader.status;
-    /* Headers must fit into the connection's memory. Only headers that repeat the request's target
-     * can be too long. */
+    /* Headers must fit into libmicrohttpd's memory for a connection (POOL_BYTES). Only headers that
+     * repeat the request's target can be too long. */
     for (const struct response_header *h = response->headers; h; h = h->next)
         bytes += strlen(h->name) + strlen(h->value);
     if (bytes > HEADERS_MAX) {
@@ -773,9 +773,9 @@ static void txn_cut(struct core_request *rq)
 }
 
 /*
- * Creates a transaction with the head from the reader; if memory runs out for the head, there is no
- * target. Returns NULL if memory ran out, or if the connection was cut, because requests that
- * arrived before the cut must not be processed.
+ * Creates a transaction with the head from the reader. If memory runs out for the head, `target`
+ * stays NULL, and the response will be 503. Returns NULL if memory runs out for the transaction, or
+ * if the connection was cut: requests that arrived before the cut must not be processed.
  */
 static struct http_txn *txn_new(struct http *http, struct MHD_Connection *mhd)
 {

@@ -36,7 +36,7 @@
 
 enum http_txn_phase {
     PHASE_HEADERS,   /* until the first call of http_txn_access() has checked the head */
-    PHASE_ADMISSION, /* the token is being checked */
+    PHASE_ADMISSION, /* a fiber checks the token, or delays a refusal */
     PHASE_BODY,
     PHASE_HANDLER,
     PHASE_ANSWER /* the response is ready to be sent */
@@ -80,8 +80,8 @@ struct http_txn {
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
     struct quota_charge response_charge; /* bytes of the response in memory */
     size_t taken, dropped;               /* bytes of a multipart or unread body; bytes discarded */
-    /* kind of body; BODY_OTHER: no body, or a type that is not read; BODY_PARTS: multipart, and
-     * `bytes` has the fields */
+    /* BODY_OTHER: no body, or one of a type that the host does not read. BODY_PARTS: a multipart
+     * body; `bytes` contains only its part with the fields. */
     enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS } kind;
     bool chunked;          /* the body may turn out to be empty, so its type is checked later */
     struct upload *upload; /* the multipart body, after its first bytes */
@@ -118,9 +118,9 @@ const char *http_txn_list(const struct http_txn *txn, const char *name);
 const char *http_txn_token(const struct http_txn *txn);
 
 /*
- * Counts the memory of JSON that waits for a pool thread to write it, with the same limits as
- * responses, but separately. The caller releases the charge. Returns 0; or 429 or 503 if a
- * read-only request has no room.
+ * Charges `bytes` for JSON that a pool thread will serialize. The limits have the same values as
+ * those of responses, but are separate. Returns 0; if a GET or HEAD request has no room, answers
+ * with 429 or 503 and returns the status. The caller releases the charge.
  */
 int http_txn_take_json(struct http_txn *txn, size_t bytes, struct quota_charge *charge);
 

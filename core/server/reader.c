@@ -14,8 +14,8 @@ enum {
     SMALL = 4 * 1024,      /* size of a buffer, sufficient for nearly every head */
     PIECE = 64 * 1024,     /* maximum size of the chunks that libmicrohttpd gets */
     LINE_MAX_BYTES = 1024, /* maximum for the size of a chunk with its extensions, or a trailer */
-    SPENT_MAX = 16 * 1024, /* maximum for extensions and trailers of one body */
-    DIGITS_MAX = 15        /* maximum digits of a size, without leading zeros */
+    SPENT_MAX = 16 * 1024, /* maximum bytes of extensions and trailers of a body */
+    DIGITS_MAX = 15        /* maximum digits of a chunk's size, without leading zeros */
 };
 
 struct reader_buffer {
@@ -120,7 +120,7 @@ static void reader_begin_request(struct reader *reader)
         reader->state = READER_SIZE;
     else
         reader->state = length > 0 ? READER_BODY : READER_DONE;
-    /* a framed body needs HTTP/1.1; Connection then states what HTTP/1.0 would imply */
+    /* chunks need HTTP/1.1; Connection then states the default of a client with HTTP/1.0 */
     bool newer = head->minor || reader->framed;
 
     /* libmicrohttpd needs the method only to decide whether the response has a body */
@@ -142,7 +142,7 @@ static void reader_begin_request(struct reader *reader)
     reader_out(reader, "\r\n");
 }
 
-/* Reads until the socket is empty, because an end that arrived with data causes no more events. */
+/* Reads a head; stops when it is complete, or when the socket (edge-triggered) has no more data. */
 static ssize_t reader_read_head(struct reader *reader, int fd)
 {
     enum head_state found = HEAD_PARTIAL;
@@ -188,10 +188,10 @@ static void reader_end_piece(struct reader *reader)
     reader->state = READER_DONE;
 }
 
-/* Reads bytes of a piece, the last ones through the buffer, to detect data after them. */
+/* Reads bytes of a piece. Its last bytes are read into the buffer, with data that follows them. */
 static ssize_t reader_read_piece(struct reader *reader, int fd, char *into, size_t size)
 {
-    bool past = (int64_t)size < reader->left; /* directly, without the buffer */
+    bool past = (int64_t)size < reader->left; /* not the last bytes: without the buffer */
     ssize_t got = 1;
 
     if (reader->start == reader->end) {
@@ -256,8 +256,8 @@ static const char *reader_skip_blanks(const char *at, const char *end)
 }
 
 /*
- * Checks *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ), in a line without
- * controls.
+ * Returns whether this is *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ). The
+ * caller has refused control characters.
  */
 static bool reader_are_extensions(const char *at, const char *end)
 {
@@ -320,7 +320,7 @@ static int reader_take_frame(struct reader *reader)
     char text[16];
 
     if (reader->state == READER_BODY || reader->state == READER_CHUNK) {
-        /* begins a piece after a part of it has arrived: a client may wait for 100 (Continue) */
+        /* a piece begins only after its first bytes: a client may wait for 100 (Continue) */
         reader->left = reader->rest < PIECE ? reader->rest : PIECE;
         reader->rest -= reader->left;
         snprintf(text, sizeof text, "%x\r\n", (unsigned)reader->left);
@@ -347,7 +347,7 @@ static int reader_take_frame(struct reader *reader)
     reader->start += at + 2;
     if (reader->state == READER_SIZE)
         return reader_take_size(reader, line, at);
-    if (!at) { /* the end of the trailers */
+    if (!at) { /* an empty line ends the trailers */
         reader_out(reader, "0\r\n\r\n");
         reader->state = READER_DONE;
         return 1;
@@ -398,7 +398,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
     ssize_t got = 1;
 
     reader->drained =
-        reader->drained && reader->state == READER_DONE; /* the socket is not read in READER_DONE */
+        reader->drained && reader->state == READER_DONE; /* reader_waits() still needs it then */
     while (given < size && got > 0) {
         bool piece = reader->left > 0;
 

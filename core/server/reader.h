@@ -46,7 +46,7 @@ struct reader {
     size_t start, end;            /* range of waiting bytes in the buffer */
     size_t taken_at;              /* start of the head that the host has not taken yet */
     enum reader_state state;
-    bool drained; /* the socket returned less than requested */
+    bool drained; /* the last read returned less than requested, so the socket was empty */
     bool began;   /* a part of a head has arrived */
     bool untaken; /* the host has not taken the head in the buffer */
     bool refused; /* the head was refused: the rest is not read */
@@ -71,20 +71,20 @@ int reader_take(struct reader *reader, struct arena *arena, struct head *into);
 
 /*
  * Ends the body for libmicrohttpd, because the rest will not be read or will not arrive; fills up
- * the current piece with zeros. The host must answer with `status`, and closes the connection.
- * Returns false if the body has already ended, or if there is none.
+ * the current piece with zeros. The host must answer with `status` and `reason` (static, or NULL),
+ * and close the connection. Returns false if there is no body, or it has already ended.
  */
 bool reader_stop(struct reader *reader, int status, const char *reason);
 
 /* Returns whether there is data for libmicrohttpd that does not come from the socket. */
 bool reader_gives(const struct reader *reader);
 
-/* Continues with the next request, because the previous request has been answered. */
+/* Begins to read the next request. Call when the previous request has been answered. */
 void reader_next(struct reader *reader);
 
 /*
- * Returns whether libmicrohttpd would wait for an event although the reader or the socket may have
- * data. Call when the request has been read completely, or when libmicrohttpd begins to wait.
+ * Returns whether there may be data for which the kernel will report no event, in the reader or the
+ * socket. Call when the request has been read completely, or when libmicrohttpd begins to wait.
  */
 bool reader_waits(const struct reader *reader);
 

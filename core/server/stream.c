@@ -65,8 +65,8 @@ struct chunk_link {
 
 struct chunks {
     STAILQ_HEAD(, chunk_link) list;
-    size_t taken; /* bytes already taken from the first chunk */
-    size_t bytes; /* bytes not yet taken from all chunks */
+    size_t taken; /* bytes of the first chunk that libmicrohttpd has already got */
+    size_t bytes; /* bytes of all chunks that it has not got yet */
 };
 
 /* Appends the chunk and takes a reference. Returns 0, or -1 if memory ran out. */
@@ -116,7 +116,7 @@ struct bb_stream {
     bool posted;     /* the message was posted and has not run yet */
     bool ending;     /* ends after the queued data */
     bool cut;        /* ends at once */
-    bool over;       /* the HTTP transaction has ended; the message frees the stream */
+    bool over;       /* the HTTP transaction has ended; a posted message frees the stream */
 };
 
 static atomic_size_t open_count; /* open streams of the process */
@@ -281,7 +281,7 @@ static struct bb_chunk *stream_chunk(const char *text)
     return chunk;
 }
 
-/* Queues a heartbeat if nothing waits and nothing was sent for its interval. */
+/* Queues a heartbeat if the queue is empty and nothing was queued for heartbeat_ms. */
 static void stream_beat(struct bb_stream *stream, int64_t now_ms)
 {
     const struct bb_stream_options *options = &stream->options;
@@ -393,7 +393,7 @@ static int stream_send(struct bb_stream *stream, struct bb_chunk *chunk, bool pu
     if (!chunk->length)
         return 0;
     BB_LOCKED(&stream->lock);
-    /* queued data, except a heartbeat, reduces the room; the first chunk may have any length */
+    /* a chunk of any length fits into an empty queue, or into one with only a heartbeat */
     size_t waiting = stream->beating ? 0 : stream->queue.bytes;
 
     bool open = !stream->cut && !stream->ending && !stream->over;
@@ -524,8 +524,8 @@ struct topic {
 };
 
 /*
- * A tree contains the topics that have at least one stream. Its lock is taken before the lock of a
- * stream. One per process, because there is one engine.
+ * A search tree of the topics that have at least one stream. A thread that needs topics_lock and
+ * the lock of a stream takes topics_lock first.
  */
 static pthread_mutex_t topics_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *topics;
@@ -615,7 +615,7 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
              at = next) {
             struct bb_stream *stream = at->stream;
 
-            /* stream_leave() frees `at`, and with the last stream also the topic */
+            /* stream_leave() below frees `at`, and after the last stream also the topic */
             next = LIST_NEXT(at, of_topic);
             if (stream->publication == publications)
                 continue; /* the stream got the chunk from another topic */
@@ -653,7 +653,7 @@ void stream_closed(struct bb_stream *stream)
     atomic_store(&stream->closing, true);
     if (atomic_load(&stream->joined)) { /* streams without topics do not need the lock */
         BB_LOCKED(&topics_lock);
-        stream_leave(stream); /* `full` is not called any more */
+        stream_leave(stream); /* from now on `full` is not called */
     }
     if (stream->options.closed)
         stream->options.closed(stream, stream->options.arg);
