@@ -71,7 +71,7 @@ struct report {
     const ucontext_t *context;
     char name[16];                   /* "SIGSEGV"; "": no signal */
     const char *exit;                /* the function that was called, "exit()"; NULL: a signal */
-    const char *reason;              /* why the host ended itself, or NULL */
+    const char *reason;              /* why the host ends the process; NULL: it does not */
     struct crash_snapshot who;       /* `module` is from the record of the thread's activity */
     bool guard;                      /* the address is in the guard below the fiber's stack */
     struct frame frames[FRAMES_MAX]; /* the innermost one is first */
@@ -381,7 +381,7 @@ static void crash_stack(struct report *of)
                                  crash_frame_text(text, &of->frames[i]));
 }
 
-/* Returns the module of the innermost code, or else the recorded one; "": none. */
+/* Returns the innermost module in the backtrace, or else the recorded module; "": none. */
 static const char *crash_module_of(const struct report *of)
 {
     return of->blamed ? of->blamed->name : of->who.module;

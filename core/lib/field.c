@@ -108,7 +108,7 @@ static json_t *problem_value(const char *name, const char *text, size_t length)
     return after == text + length && isfinite(real) ? json_real(real) : json_stringn(text, length);
 }
 
-/* Returns whether a row has this text, and adds the parameters that it found to an object. */
+/* Returns whether the text matches the row. Adds the values of the row's {name}s to `params`. */
 static bool problem_match(const char *row, const char *text, json_t *params)
 {
     for (;;) {
@@ -327,7 +327,7 @@ static bool field_number_fits(const struct bb_field *field, double number,
     return place_problem(place, problems, "must be a number");
 }
 
-/* Adds the problem that a value does not have the type of its row. Always returns NULL. */
+/* Adds the problem that a value does not have the type of the field. Always returns NULL. */
 static void *field_type_problem(const struct bb_field *field, const struct place *place,
                                 struct problems *problems)
 {

@@ -48,7 +48,7 @@ struct problems {
     struct arena *arena;
     struct problem *list;
     size_t count; /* at most PROBLEMS_MAX; further ones are dropped */
-    /* if values are read tolerantly, gets warnings about ignored input; otherwise NULL */
+    /* NULL: values must match exactly; otherwise gets the warnings of tolerant reading */
     json_t **warnings;
 };
 
@@ -68,7 +68,7 @@ void problems_list(const struct problems *problems, json_t *list);
  */
 void problem_set_code(json_t *object, const char *member);
 
-/* Returns a row of a table whose rows have the host's size, see module_descriptor_copy(). */
+/* Returns a row. The table of a module must be a copy by module_descriptor_copy(). */
 static inline const struct bb_field *field_at(const struct bb_table *fields, size_t index)
 {
     return &((const struct bb_field *)fields->rows)[index];

@@ -34,7 +34,7 @@ static int listener_split(const char *address, char *host, size_t size, const ch
     return 0;
 }
 
-/* `only` restricts an IPv6 socket to IPv6, because another socket has the port for IPv4. */
+/* Returns a listening socket; -1 with errno. `only`: IPv6 only, because other sockets bind IPv4. */
 static int listener_bind_one(const struct addrinfo *to, bool only)
 {
     int one = 1;
@@ -77,7 +77,7 @@ static int listener_bind_all(struct listeners *listeners, const struct addrinfo 
         if (fd >= 0)
             listeners->fds[listeners->count++] = fd;
         else if ((why = errno) != EADDRNOTAVAIL && why != EAFNOSUPPORT)
-            return -1; /* other errors: addresses that this machine cannot use are skipped */
+            return -1; /* only addresses that this machine does not have are skipped */
     }
     errno = why;
     return listeners->count ? 0 : -1;

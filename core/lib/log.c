@@ -437,7 +437,7 @@ void log_close(void)
         ;
     bool done = writer->done;
 
-    writer->abandoned = !done; /* the thread frees it when its write returns */
+    writer->abandoned = !done; /* then the thread frees the writer when its write() returns */
     pthread_mutex_unlock(&log_lock);
     if (done) {
         pthread_join(thread, NULL);

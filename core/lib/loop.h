@@ -82,10 +82,10 @@ struct task {
     STAILQ_ENTRY(task) next;
     void (*run)(struct task *task);
     bool patient; /* low priority: no client waits for its next step */
-    bool first;   /* runs before the others of its priority */
+    bool first;   /* runs before the other tasks of its priority */
 };
 
-STAILQ_HEAD(tasks, task); /* in the order of scheduling */
+STAILQ_HEAD(tasks, task); /* in the order in which they will run */
 
 /*
  * The loop calls run(of) in every iteration, after the tasks. An iteration waits for events for at
@@ -124,7 +124,7 @@ struct loop {
     int epoll;
     int64_t now_ms;                    /* monotonic, at the beginning of this iteration */
     atomic_int_least64_t iteration_ms; /* when this iteration began; 0: the loop waits */
-    /* its duration if the loop is blocked, set by the stall watchdog; 0: not blocked */
+    /* duration of this iteration, set by the stall watchdog if the loop is blocked; else 0 */
     atomic_int_least64_t stands_ms;
     struct loop_seen {
         int64_t iteration_ms; /* start of the iteration, which identifies it */
@@ -142,8 +142,8 @@ struct loop {
     size_t part_count;
     struct pg *pg;
     struct redis *redis;
-    struct id_block *ids; /* blocks of sequences (sql.c) */
-    unsigned ids_lost;    /* how often the blocks were forgotten */
+    struct id_block *ids; /* numbers reserved from sequences (sql.c) */
+    unsigned ids_lost;    /* how often all these numbers were discarded */
     struct http *http;    /* NULL: a loop without a listener (commands) */
     struct loop_stats stats;
     atomic_uint_least64_t answered; /* total number of HTTP requests answered */

@@ -31,14 +31,14 @@ struct meter {
     atomic_uint_least64_t *numbers;
 };
 
-/* Shared meters: for requests without a route, and for routes without memory for a meter. */
+/* Shared meters: for requests without a route, and for routes for which meter_new() has failed. */
 static _Alignas(LINE * sizeof(uint64_t)) atomic_uint_least64_t spare[2][PLACES * ROUTE_STRIDE];
 static struct meter other_routes = {
     NULL, "method=\"other\",route=\"other\"", true, ROUTE_VALUES, ROUTE_STRIDE, spare[1]};
 struct meter meter_no_route = {
     &other_routes, "method=\"other\",route=\"none\"", true, ROUTE_VALUES, ROUTE_STRIDE, spare[0]};
 
-/* All meters, in the order of creation. */
+/* meter_lock protects the list of all meters: meter_no_route and its successors. */
 static pthread_mutex_t meter_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct meter **meters_end = &other_routes.next;
 static size_t meters;

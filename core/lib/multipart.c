@@ -319,7 +319,7 @@ static int multipart_take_data(struct multipart *multipart)
     return was_in_part && multipart->calls->end(multipart->arg) ? -1 : 1;
 }
 
-/* Takes the headers, and begins the part. Returns 1; 0 if more input is needed; or -1. */
+/* Parses a part's headers, and calls calls->part(). Returns 1; 0 if more input is needed; or -1. */
 static int multipart_take_headers(struct multipart *multipart)
 {
     char *headers = multipart->window + multipart->start, *line, *end;

@@ -32,7 +32,7 @@ struct multipart_part {
 struct multipart_calls {
     int (*part)(void *arg, const struct multipart_part *part);
     int (*data)(void *arg, const char *bytes, size_t length);
-    int (*end)(void *arg); /* ends the part */
+    int (*end)(void *arg); /* called at the end of each part */
 };
 
 struct multipart {
@@ -56,7 +56,7 @@ struct multipart {
  */
 int multipart_boundary(const char *content_type, char boundary[MULTIPART_BOUNDARY_MAX + 1]);
 
-/* Returns 0, or -1 if memory ran out. `calls` is borrowed. */
+/* Returns 0, or -1 if memory ran out. `calls` must outlive `multipart`. */
 int multipart_init(struct multipart *multipart, const char *boundary,
                    const struct multipart_calls *calls, void *arg);
 

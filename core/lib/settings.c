@@ -101,7 +101,7 @@ static int settings_refuse(struct reader *reader, unsigned line, const char *whe
 
 /*
  * Returns the value of the variable after "${", or its default, which follows ":-". Sets *rest to
- * the text after "}". Returns NULL with a problem added.
+ * the text after "}". Returns NULL after adding a problem.
  */
 static const char *settings_variable(struct reader *reader, const char *name, const char **rest,
                                      unsigned line, const char *where)
@@ -164,7 +164,7 @@ static unsigned settings_line_of(yaml_mark_t mark)
     return (unsigned)mark.line + 1;
 }
 
-/* Reads the next event. Returns 0, or -1 with a problem. */
+/* Reads the next event. Returns 0, or -1 after adding a problem. */
 static int settings_next(struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
@@ -271,7 +271,7 @@ static struct setting_node *settings_read_node(struct reader *reader, const char
     return NULL;
 }
 
-/* Finds a member of a mapping (NULL: empty); NULL: there is none. */
+/* Returns the member `key` of a mapping (NULL: an empty one); NULL: there is none. */
 static const struct setting_node *settings_member(const struct setting_node *map, const char *key)
 {
     const struct setting_node *at = map ? map->first : NULL;

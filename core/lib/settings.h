@@ -31,7 +31,7 @@
 #define SETTINGS_SIZE_MAX ((size_t)1024 * 1024) /* bytes */
 #define SETTINGS_ENTRIES_MAX 4096               /* per mapping or sequence */
 
-/* Name of the section with the scalars at the top of the file. */
+/* Name of the section for settings outside of sections. */
 #define SETTINGS_ROOT ""
 
 struct setting_section;

@@ -33,7 +33,7 @@ void supervised_renew_sockets(int sockets[2 * SUPERVISED_SOCKETS])
         if (sockets[i] >= 0)
             close(sockets[i]);
         sockets[i] = socket(i < SUPERVISED_SOCKETS ? AF_INET : AF_INET6,
-                            SOCK_STREAM | SOCK_NONBLOCK, 0); /* inherited by exec */
+                            SOCK_STREAM | SOCK_NONBLOCK, 0); /* server processes inherit it */
     }
 }
 

@@ -261,7 +261,7 @@ void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE])
     text_put(out + 20, 3, of_day % 1000);
 }
 
-/* Refuses 24:00, and long fractions, because PostgreSQL reads only 128 characters of a time. */
+/* Refuses long fractions, because PostgreSQL reads only 128 characters of a time. */
 int text_time_parse(const char *text, int64_t *wall_ms)
 {
     const char *point = strpbrk(text, ".,");

@@ -140,7 +140,7 @@ int64_t clock_wall_ms(void);
  * A process has one shared clock. Any thread may read it, one thread measures it.
  */
 enum {
-    SHARED_CLOCK_WARN_MS = 1000,  /* the offset from which on a warning is logged */
+    SHARED_CLOCK_WARN_MS = 1000,  /* from this offset on, the host logs a warning */
     SHARED_CLOCK_MOST_MS = 30000, /* beyond this offset the host is not ready */
 };
 

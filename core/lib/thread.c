@@ -136,7 +136,7 @@ unsigned thread_processors(void)
     FILE *in = fopen("/proc/self/cgroup", "re");
     char line[PATH_MAX], directory[PATH_MAX + 32];
 
-    while (in && fgets(line, sizeof line, in)) { /* "1:cpu,cpuacct:/path" or, of v2, "0::/path" */
+    while (in && fgets(line, sizeof line, in)) { /* v1: "1:cpu,cpuacct:/path"; v2: "0::/path" */
         char *controllers = strchr(line, ':'),
              *path = controllers ? strchr(controllers + 1, ':') : NULL;
 
@@ -174,7 +174,7 @@ int semaphore_wait(sem_t *semaphore, int64_t until_ms)
 
 #if BUSBAR_TSAN
     if (!failed)
-        __tsan_acquire(semaphore); /* ThreadSanitizer does not know this call */
+        __tsan_acquire(semaphore); /* ThreadSanitizer does not intercept sem_clockwait() */
 #endif
     return failed;
 }

@@ -95,7 +95,7 @@ struct lifecycle_call {
     bool logged;
 };
 
-/* Records that the calling thread is about to call this function. The caller owns the texts. */
+/* Records that this thread will call a module's function `kind`. The caller owns the texts. */
 void lifecycle_call_begin(struct lifecycle_call *call, const char *module, const char *kind);
 void lifecycle_call_end(struct lifecycle_call *call);
 

@@ -362,7 +362,7 @@ int api_reply_header(struct bb_request *rq, const char *name, const char *value)
     return reply_header(request_of(rq), name, value);
 }
 
-/* Adds a Link with the request's query and this cursor as `after`. No effect without HTTP. */
+/* Adds the header Link with the URL of the request and `cursor` as its parameter `after`. */
 int api_reply_next(struct bb_request *rq, const char *cursor)
 {
     const struct http_txn *txn = http_txn_of(rq);

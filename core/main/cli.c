@@ -113,7 +113,7 @@ static char *env_file_take_escaped(struct place *place, char quote, char *out)
     return out;
 }
 
-/* Returns NULL, or the error in the variable that begins here. */
+/* Sets the variable that begins at place->at. Returns NULL, or the error. */
 static const char *env_file_take_variable(struct place *place)
 {
     char *name = place->at;

@@ -18,7 +18,7 @@
 #define BUSBAR_LIBEXEC "/usr/local/libexec/busbar"
 #endif
 
-enum { SANDBOX_MS = 30000 }; /* for the child that loads the modules */
+enum { SANDBOX_MS = 30000 }; /* time limit of the child process, which loads the modules */
 
 /* ---- `busbar check`, in the child process ---- */
 

@@ -107,7 +107,7 @@ static int cmd_control_print_answer(int fd)
     return status;
 }
 
-/* Sends the command as it was typed. */
+/* Sends the command as it was typed to the running host, and prints the response. */
 int cmd_ask(const struct cli *cli)
 {
     char line[128];
@@ -121,7 +121,7 @@ int cmd_ask(const struct cli *cli)
     struct settings *settings = arena ? settings_load(arena, cli->conf, &why) : NULL;
 
     if (settings)
-        host_settings_bind(settings, &others); /* only the path matters here */
+        host_settings_bind(settings, &others); /* problems of other settings are not printed */
     bool known = settings && settings->host;
     char *path = control_path(known ? settings : NULL);
     int fd = path ? control_connect(path, 0) : -1;

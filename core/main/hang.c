@@ -145,7 +145,7 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, int64_t pa
 
 /* ---- the thread ---- */
 
-/* Waits until the next check; false: stop. */
+/* Waits `ms` milliseconds, or until the thread must end. Returns false if it must end. */
 static bool hang_wait_for_next(int64_t ms, struct engine **engine)
 {
     BB_LOCKED(&watch.lock);
@@ -171,7 +171,7 @@ static void *watch_main(void *arg)
     while (hang_wait_for_next(all ? 0 : check_ms, &engine)) {
         if (all)
             hang_answer(&engine->listeners, DOOR_MS,
-                        engine->standstill); /* only this thread writes the reason */
+                        engine->standstill); /* no lock: only this thread writes it */
         int64_t now = clock_mono_ms(), passed_ms = now - checked_ms;
 
         checked_ms = now;

@@ -213,7 +213,7 @@ static int64_t job_period_of(const struct job *job)
     return (int64_t)job->descriptor->every_s * 1000;
 }
 
-/* Returns how much later than the first job this job starts, to spread the database's load. */
+/* Returns how many ms after the first job this job starts, to spread the load of the database. */
 static int64_t job_apart(const struct job *job)
 {
     return (int64_t)(job->index * APART_MS) % job_period_of(job);

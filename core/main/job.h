@@ -39,7 +39,7 @@ struct job_record {
     uint64_t done, failed;     /* runs on this host */
     uint64_t skipped;          /* runs that did not start because another session had the lock */
     int64_t last_done_wall_ms; /* 0: never */
-    /* the first of consecutive skipped runs; 0: the last run was not skipped */
+    /* time of the first of consecutive skipped runs; 0: the last run was not skipped */
     int64_t skipped_since_wall_ms;
     char lock_holder[JOB_HOLDER_SIZE]; /* the session that had the lock last; "": unknown */
     int64_t last_us;                   /* duration of the last run */

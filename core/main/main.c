@@ -189,7 +189,7 @@ static bool supervisor_run(int argc, char **argv, int *status)
     supervisor.file = memfd_create("supervisor", 0); /* server processes inherit it */
     for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++)
         supervisor.shared.sockets[i] = -1;
-    signal(SIGPIPE, SIG_IGN); /* the reader of the log may have gone */
+    signal(SIGPIPE, SIG_IGN); /* a write to the log must not end the process if its reader exited */
     /* if it were ignored, the kernel would not report the end of the process */
     signal(SIGCHLD, SIG_DFL);
     sigemptyset(&supervisor.signals);

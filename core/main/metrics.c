@@ -190,7 +190,7 @@ static double metrics_seconds(struct timeval time)
     return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-/* Gets all values of struct numbers. */
+/* Returns the current values. */
 static struct numbers metrics_numbers(const struct metrics *metrics)
 {
     struct engine *engine = metrics->engine;

@@ -34,7 +34,7 @@ struct reloader {
     bool wanted, stop;
     struct reload_history history;
     LIST_HEAD(, generation) superseded; /* the reclaimer's list */
-    bool last;                          /* no more generations follow */
+    bool last;                          /* no more generations will be superseded */
 };
 
 /*
@@ -46,7 +46,7 @@ struct reloader {
  * migrated the database.
  */
 
-enum { AGAIN_TICKS = 10, LOOK_TICKS = 40, TICK_US = 50000 }; /* pauses between attempts */
+enum { AGAIN_TICKS = 10, LOOK_TICKS = 40, TICK_US = 50000 }; /* pauses after failed attempts */
 
 struct migrator {
     pthread_t thread;
@@ -88,7 +88,7 @@ static void *migrator_main(void *arg)
         /* after a failed attempt to apply steps the number is unknown */
         if (outcome == MIGRATE_DONE || (outcome == MIGRATE_FAILED && !migrator->apply))
             atomic_store(&migrator->generation->engine->migrations_pending, report.pending);
-        /* Readiness reports a failed step until the migration is done. */
+        /* After a failed step, the state of the schema changes only when the migration is done. */
         struct engine *engine = migrator->generation->engine;
         const char *problem = report.problem;
 
@@ -120,7 +120,7 @@ static void *migrator_main(void *arg)
     return NULL;
 }
 
-/* Starts the thread, which keeps a reference to the generation. NULL: cannot start (logged). */
+/* Starts the thread, which owns a reference to the generation. Returns NULL on failure. */
 static struct migrator *migrator_start(struct generation *generation)
 {
     struct migrator *migrator = calloc(1, sizeof *migrator);
@@ -236,10 +236,10 @@ static void reload_call_on_loop(struct message *message)
 }
 
 /*
- * Makes the call on every loop and waits for the calls, except for blocked loops, which make the
- * call when they resume. Takes a reference to each generation. Returns the number of loops that
- * have not made the call yet. Waits for memory if it runs out, because the swap must not fail. Hold
- * the engine during the call.
+ * Calls `call` on every loop, and waits until all loops that are not blocked have returned from it.
+ * A blocked loop calls it when it resumes. Releases one reference to each generation. Returns the
+ * number of loops that have not called it yet. If memory runs out, waits until there is some,
+ * because the swap must not fail. Call engine_hold() before.
  */
 static unsigned reload_call_on_loops(struct engine *engine,
                                      void (*call)(struct loop *, const struct loop_calls *),
@@ -276,7 +276,7 @@ static unsigned reload_call_on_loops(struct engine *engine,
     return left;
 }
 
-/* Makes the loop use the new generation: its later requests use nothing of the old one. */
+/* Makes the loop use the new generation for all later requests. */
 static void reload_apply_on_loop(struct loop *loop, const struct loop_calls *calls)
 {
     struct engine *engine = loop->engine;
@@ -304,7 +304,7 @@ static void reload_cut_on_loop(struct loop *loop, const struct loop_calls *calls
  * the generation remains; this is logged once and shown by `busbar status`.
  */
 
-/* Called by the last user of the generation on any thread. Only notifies the reclaimer's thread. */
+/* Called on any thread when the last reference is released. Only notifies the reclaimer. */
 static void reload_reclaim_released(struct generation *g)
 {
     struct reloader *reloader = g->engine->reloader;
@@ -315,8 +315,8 @@ static void reload_reclaim_released(struct generation *g)
 }
 
 /*
- * Returns a generation that must be cut, or that has no references; removes the latter from the
- * list. NULL: there is none, and *until is the time at which the next generation must be cut.
+ * Returns a generation that must be cut, or one without references, which it removes from the list.
+ * If there is none, returns NULL and sets *until to the time at which a generation must be cut.
  */
 static struct generation *reload_reclaim_next_due(struct reloader *reloader, int64_t *until)
 {

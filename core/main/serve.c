@@ -40,7 +40,7 @@ static _Noreturn void stop_end_now(enum bb_level level, const char *why, int sta
     _exit(status);
 }
 
-/* Ends the process after a time, because a reload may be blocked by a database lock or a pipe. */
+/* Ends the process after REST_S seconds, because a reload may still wait for a database lock. */
 static void *stop_rest_main(void *arg)
 {
     (void)arg;
@@ -213,7 +213,7 @@ void engine_free(struct engine *engine)
     for (unsigned i = 0; g->jobs && i < engine->loop_count; i++)
         jobs_end(g->jobs, &engine->loops[i]);
     if (g->pools)
-        work_pools_free(g->pools); /* a pool thread may still be waking a loop */
+        work_pools_free(g->pools); /* before the loops, because a pool's thread may wake a loop */
     g->pools = NULL;
     for (unsigned i = 0; i < engine->loop_count; i++) { /* no request exists any more */
         struct loop *loop = &engine->loops[i];
