@@ -41,7 +41,7 @@ struct engine {
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
     atomic_uint migrations_pending;  /* missing steps, as last seen */
-    struct job_record *job_log;      /* NULL: a command */
+    struct job_record *job_log;      /* NULL in a command */
     atomic_uint stalls;              /* how many times a loop was blocked, see hang.h */
     int64_t started_ms;
     struct pg_listener *pg_listener; /* on loops[0]; NULL in a command or without a database */

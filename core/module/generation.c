@@ -166,7 +166,7 @@ bool generation_try_acquire(struct generation *g)
     return holders != 0;
 }
 
-/* The release and acquire fences let the destroying thread see all effects of the last users. */
+/* With acq_rel, the thread that destroys the generation sees all writes of its other users. */
 void generation_release(struct generation *g)
 {
     if (atomic_fetch_sub_explicit(&g->holders, 1, memory_order_acq_rel) != 1)
@@ -307,7 +307,7 @@ static unsigned generation_needs(const struct bb_table *table, const char *name,
     return 0;
 }
 
-/* Returns only declared services: the provider of another service might not be open yet. */
+/* Returns only services in `needs` and `wants`: providers of others might not be open yet. */
 struct bb_service api_service(struct bb_host *host, const char *name)
 {
     const struct host_handle *handle = handle_of(host);

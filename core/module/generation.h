@@ -129,7 +129,7 @@ void generation_destroy(struct generation *generation);
 const struct core_module *generation_module(const struct generation *generation, const char *name);
 const struct core_event *generation_event(const struct generation *generation, const char *name);
 
-/* Returns the directory of a route's `files_in`; NULL if its module is not loaded. */
+/* Returns the setting that a route's `files_in` names; NULL if its module is not loaded. */
 const char *generation_directory(struct bb_host *host, const char *name);
 
 /* Sets a module's handle.meters and handle.account, whose values survive reloads. -1: no memory. */

@@ -199,7 +199,7 @@ bool generation_lacks(const struct generation *g, struct setting_problems *probl
 
 /* ---- loading modules; disabling those that crashed repeatedly or whose files are invalid ---- */
 
-/* Returns a path relative to the settings file's directory, with a slash, as dlopen() requires. */
+/* Resolves a path from the settings file's directory; the result has a slash, as dlopen() needs. */
 static const char *generation_from_directory(const struct generation *g, const char *path)
 {
     const char *directory = g->settings->directory;

@@ -449,7 +449,7 @@ static void *module_open_in_place(struct arena *arena, const char *path, char *w
         const char *text = dlerror();
         size_t length = strlen(path);
 
-        /* the host's message contains the path already */
+        /* removes the path, because module_load() adds it to the message */
         if (text && !strncmp(text, path, length) && !strncmp(text + length, ": ", 2))
             text += length + 2;
         snprintf(why, why_size, "cannot be loaded: %s", text ? text : "reason unknown");

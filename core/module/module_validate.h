@@ -21,7 +21,7 @@ enum { METRIC_NAME_MAX = 128 };
 void metric_full_name(const struct bb_module *descriptor, const struct bb_metric *metric,
                       char name[METRIC_NAME_MAX]);
 
-/* Sets the functions that return whether a name is the host's. Call once, before any check. */
+/* Sets functions that return whether busbar itself uses a name. Call once, before any check. */
 void module_names_reserve(bool (*command)(const char *name), bool (*metric)(const char *name));
 
 /* ---- splitting the text of a schema into its steps ---- */

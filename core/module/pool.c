@@ -224,7 +224,7 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
 
 /* ---- calls for which a request's fiber waits ---- */
 
-/* A call of pool_run(), on the stack of the fiber. */
+/* A call for which a fiber waits; it is on the fiber's stack. */
 struct work {
     struct pool_call call; /* first member */
     struct core_request *rq;
@@ -347,7 +347,6 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
     return true;
 }
 
-/* The threads first run the queued calls. */
 void work_pools_free(struct work_pools *pools)
 {
     for (size_t i = 0; i < pools->count; i++) {
@@ -440,7 +439,7 @@ struct workers {
     pthread_cond_t gone; /* signals that `go` or `stop` has changed */
     bool go;
     atomic_bool stop;
-    atomic_int_least64_t until_ms; /* deadline for returning, once stopped */
+    atomic_int_least64_t until_ms; /* if `stop` is set: monotonic deadline for returning */
     atomic_size_t ended;
     size_t count; /* threads */
     struct worker list[];

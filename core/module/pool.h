@@ -1,7 +1,7 @@
 /*
  * Thread pools for calls that block or use much CPU time: bb_offload(). Each generation has the
- * pools of its modules, and a pool of the host with a thread for each loop. A pool starts with one
- * thread and adds more if all are busy. Its queue is bounded, each owner has a share of the queue
+ * pools of its modules, and a pool of the host with one thread more than loops. A pool starts with
+ * one thread and adds more if all are busy. Its queue is bounded, each owner has a share of it
  * (quota.h), and owners are served in turn. A call can also count for a subject, such as the
  * account whose password is checked; it then waits among the calls of its owner or of its subject,
  * whichever has more.
@@ -18,7 +18,7 @@ struct work_pools;
 /* Starts the pools of all modules. NULL (logged): the first thread of a pool cannot be created. */
 struct work_pools *work_pools_new(const struct generation *generation);
 
-/* Stops and joins all threads; no call may be queued any more. */
+/* Runs the queued calls, then joins the threads. No further call may be submitted. */
 void work_pools_free(struct work_pools *pools);
 
 /* A call of a pool. The caller owns the memory. */

@@ -133,7 +133,7 @@ struct quota_limits quota_bounds(const struct generation *generation, enum quota
     return (struct quota_limits){.all = all, .each = quota_part((size_t)percent, all)};
 }
 
-/* Returns whether the amount `now` fits. A charge alone (`own`) may exceed the bound. */
+/* Returns whether the amount `now` is allowed. If one charge (`own`) is all of it, it always is. */
 static bool quota_fits(size_t now, size_t bound, size_t own)
 {
     return now <= bound || now == own;

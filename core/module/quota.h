@@ -100,7 +100,7 @@ enum quota_result quota_take(struct quota_table *table, struct quota_charge *cha
                              const struct quota_owner *owner, size_t more,
                              const struct quota_limits *bounds);
 
-/* Like quota_take() for the request's owner. Counts and records a refusal. Returns 0 or -1. */
+/* Like quota_take() with the request's owner. Returns 0, or -1 after calling quota_fail(). */
 int quota_charge(struct core_request *rq, enum quota quota, struct quota_charge *charge,
                  size_t more, const struct quota_limits *bounds);
 
@@ -142,8 +142,8 @@ struct quota_entry {
     struct quota_entry *next; /* in its row of the hash table, or in `spares` */
     struct quota_owner owner;
     size_t taken;          /* amount held; fair_enter() adds 1, and fair_leave() subtracts 1 */
-    size_t running;        /* used by callers that count the entries in progress */
-    int64_t rest_until_ms; /* used by callers that pause between entries; initially 0 */
+    size_t running;        /* for callers: number of entries in progress */
+    int64_t rest_until_ms; /* for callers: end of a pause between entries; initially 0 */
     struct fair_flow flows[];
 };
 

@@ -220,7 +220,7 @@ const char *reply_header_get(const struct core_request *rq, const char *name)
 
 enum { TAG_BYTES = 12 };
 
-/* Returns a hash of the object as sent, without fields with BB_VOLATILE. NULL: out of memory. */
+/* Returns an entity tag: a hash of the object without its BB_VOLATILE fields. NULL: no memory. */
 static const char *reply_tag(struct core_request *rq, json_t *object)
 {
     const struct bb_field *fields = rq->route->reply.rows;
@@ -250,7 +250,7 @@ int reply_set_tag(struct core_request *rq, int status, json_t *object)
     return tag ? reply_header(rq, "ETag", tag) : -1;
 }
 
-/* Returns whether a list of tags has this one, or is "*"; -1: not a list. Weak tags never match. */
+/* Returns 1 if the list is "*" or has this tag, 0 if not, -1 if malformed. Ignores weak tags. */
 static int reply_list_has(const char *list, const char *tag)
 {
     int found = -1;
@@ -292,7 +292,7 @@ json_t *reply_text(const char *text)
     return json_stringn(text, text_valid(text, strlen(text)));
 }
 
-/* Adds the members of RFC 6749, which all errors of the token endpoint have, also the host's. */
+/* Adds the members of RFC 6749 to an error of the token endpoint, even if the host creates it. */
 static void reply_set_oauth_error(struct core_request *rq, int status, json_t *body,
                                   const char *message)
 {

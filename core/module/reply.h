@@ -50,7 +50,7 @@ int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length)
 /* Frees the body of a response that will not be sent. */
 void reply_drop(struct core_request *rq);
 
-/* Adds a header; copies name and value. Returns 0, or -1 if one is not valid in a header. */
+/* Adds a header; copies name and value. Returns 0, or -1 if one is invalid or memory ran out. */
 int reply_header(struct core_request *rq, const char *name, const char *value);
 
 /* Returns a header of the response; NULL if it is not set. */
@@ -74,9 +74,9 @@ void module_error_log(const struct core_request *rq, enum bb_level level, const 
 int module_error(struct core_request *rq, const char *what, const char *detail);
 
 /*
- * Returns whether the request must not wait, because a hook within a transaction runs (logs this
- * and vetoes the event), or because the request is already refused (answers it). `what` is the
- * function's name.
+ * Returns true, after answering, if `what` must not be called, because it waits: a hook within a
+ * transaction may not wait (a module error, vetoes the event), and a handler that runs only to find
+ * further problems ends here.
  */
 bool module_error_waits(struct core_request *rq, const char *what);
 

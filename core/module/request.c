@@ -76,9 +76,9 @@ void request_free(struct core_request *rq)
 }
 
 /*
- * Charges the time since the last call to the module that has run. A fiber uses the processor all
- * this time, unless it blocks, which keeps the loop busy, too. The monotonic clock is read without
- * a system call, unlike the clock of the thread's processor time.
+ * Charges the module that has run since `charged_us` for this time. The fiber used the processor
+ * all the time, or blocked the loop, which is as bad. Unlike the thread's processor time, the
+ * monotonic clock is read without a system call.
  */
 static void request_charge(struct core_request *rq)
 {
@@ -339,7 +339,7 @@ int request_work(struct core_request *rq, struct bb_tx *tx,
                  int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg)
 {
     struct request_guard guard = {.outer = rq->guard, .work = true};
-    struct bb_host *volatile host = rq->pub.host; /* see api_guard() */
+    struct bb_host *volatile host = rq->pub.host; /* volatile as in api_guard() */
 
     rq->guard = &guard;
     if (!setjmp(guard.place)) /* otherwise bb_end() has jumped here */

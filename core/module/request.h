@@ -155,7 +155,7 @@ void request_enter(struct core_request *rq, struct bb_host *host);
  */
 bool request_start(struct core_request *rq);
 
-/* Waits until *done, but at most `ms` milliseconds, and not after the deadline. Fiber only. */
+/* Waits until *done, until `ms` milliseconds have passed, or until the deadline. Fiber only. */
 void request_wait_for(struct core_request *rq, const bool *done, int64_t ms);
 
 /* Returns the request whose fiber is running on this thread; NULL: none. */

@@ -118,7 +118,7 @@ static bool route_plain(const struct piece *piece)
     return strspn(piece->start, allowed) >= piece->length;
 }
 
-/* Finds the row of `segments` for each :name. Returns NULL, or what is wrong with the path. */
+/* Finds the row of `segments` for each :name. Returns NULL, or why the path is invalid. */
 static const char *route_bind_names(const struct path *path, struct entry *entry)
 {
     const struct bb_table *rows = &entry->route->segments;

@@ -52,7 +52,7 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
     int kept = fcntl(result, F_DUPFD, 10), loud = fcntl(noise, F_DUPFD, 10);
 
     setpgid(0, 0);
-    /* only standard input, which is empty, both standard outputs, and the result stay open */
+    /* leaves open only an empty standard input, standard output and error, and 3, the result */
     bool placed = empty >= 0 && kept >= 0 && loud >= 0 && dup2(empty, STDIN_FILENO) >= 0 &&
                   dup2(loud, STDOUT_FILENO) >= 0 && dup2(loud, STDERR_FILENO) >= 0 &&
                   dup2(kept, 3) >= 0 && !close_range(4, ~0U, 0);
@@ -98,7 +98,7 @@ struct child {
     bool late;
 };
 
-/* Returns waitpid()'s status. Kills the child after limit_ms, or if it writes too much. */
+/* Reads the child's output; kills it after limit_ms or too much output. Returns its wait status. */
 static int sandbox_attend(struct child *child, int limit_ms, FILE *result)
 {
     static char piece[PIPE_SIZE];

@@ -26,12 +26,12 @@ enum {
     VALUES_MAX = 12000,                      /* for a JSON body if the route sets no limit */
     UPLOAD_HEADS = 1024 * 1024,              /* bytes per body, in addition to files and fields */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
-    ROOM = 544 * 1024,                       /* size of a buffer: a chunk and a piece of a body */
+    ROOM = 544 * 1024,                       /* size of a buffer: CHUNK and the next piece */
     UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* up to this size, a next piece is not counted */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
-    OPEN_MAX = 16,          /* maximum number of files that wait for a common flush to disk */
-    PARTS_MAX = 256,        /* including empty parts */
+    OPEN_MAX = 16,          /* after this many complete files, all are synced to disk */
+    PARTS_MAX = 256,        /* maximum of parts in a body, including empty parts */
     NAME_MAX_CHARACTERS = 255,
     FILE_MODE = 0600,
     DIRECTORY_MODE = 0700
@@ -480,8 +480,8 @@ static void upload_written(struct message *message)
 }
 
 /*
- * Returns whether the connection must be suspended now, because both buffers are full. While one
- * batch is being written, tries to get room for the buffer of the other one.
+ * Sets and returns `stalled`: whether the connection must be suspended, because both buffers are
+ * full. Before that, tries to charge the whole buffer of a batch that is no longer small.
  */
 static bool upload_stalls(struct upload *upload)
 {
@@ -597,7 +597,7 @@ static int upload_begin_part(void *arg, const struct multipart_part *head)
             return upload_note(upload, part->name, "must be given once");
         return 0;
     }
-    /* the route's text, so that a module can compare pointers */
+    /* uses the route's text, so that modules may compare pointers instead of texts */
     upload->name = any ? upload_clean_name(upload, head->name) : part->name;
     if (head->filename)
         upload->filename = upload_clean_name(upload, head->filename);
@@ -824,8 +824,8 @@ void upload_end(struct upload *upload)
 /* ---- pieces ---- */
 
 /*
- * Does not store a body that the route ignores, because anyone could fill the memory through a
- * public route. Exception: routes with BB_CREATES, because an Idempotency-Key belongs to one body.
+ * Stores a piece, or passes it to the upload. Drops it if the route declares no body, so that
+ * nobody can fill the memory, unless Idempotency-Key (BB_CREATES) needs it. Returns 0 or a status.
  */
 static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {

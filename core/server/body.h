@@ -33,7 +33,7 @@ void body_drop(struct http_txn *txn);
 /* Answers with 429 or 503, because a large body or response has no room. Returns the status. */
 int body_refuse_room(struct core_request *rq, enum quota quota, enum quota_result why);
 
-/* Waits until all files are on disk; on the fiber. Returns 0, or the status of a response. */
+/* Waits until all files are on disk. Returns 0, or answers and returns the status. Fiber only. */
 int upload_wait(struct upload *upload);
 
 /* Returns a text, for Idempotency-Key, that is equal only for equal bodies; NULL: out of memory. */

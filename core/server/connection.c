@@ -26,7 +26,7 @@ enum {
     STOP_MS = 1000,    /* at a shutdown, time for a request to arrive on an open connection */
     DROPS_MS = 500,
     LOOK_AGAIN_MS = 5, /* time between two searches, because each visits all connections */
-    KNOWN_MS = 100,    /* validity of a search's result */
+    KNOWN_MS = 100,    /* time for which the result of a search is used */
     FEW = 16,          /* up to this many connections of an address are few */
     KEPT_PART = 64,    /* 1/64 of all connections is for addresses with few connections */
     LINGER_MOST = 64,  /* maximum of lingering sockets per loop; others are closed immediately */
@@ -254,10 +254,10 @@ static bool connection_make_room(const struct connection *connection)
 }
 
 /*
- * Counts the connection against the limits of all loops. If all are in use, closes the oldest idle
- * connection of the address with the most, if the new connection's address has fewer. The last free
- * connections are for addresses with few, further ones for localhost (health checks). Trusted
- * proxies have only the total limit. Returns false if there is no room.
+ * Counts the connection against http.max_connections and the limit of its address, over all loops.
+ * If all are in use, makes room by closing an idle connection of an address that has more. Some are
+ * reserved for addresses with few connections, and further ones for localhost (health checks).
+ * Trusted proxies have no limit per address. Returns false if there is no room.
  */
 static bool connection_count(struct connection *connection)
 {
@@ -619,7 +619,7 @@ void http_free(struct http *http)
     http_watch_listeners(http, false);
     loop_watch(http->loop, &http->daemon_watch, -1, 0);
     MHD_stop_daemon(http->daemon);
-    /* connections that libmicrohttpd 1.0 has not started yet */
+    /* frees connections for which libmicrohttpd 1.0 has not called connection_notify() yet */
     for (struct connection *at = LIST_FIRST(&http->connections), *next; at; at = next) {
         next = LIST_NEXT(at, link);
         connection_free(at);

@@ -72,7 +72,7 @@ struct connection {
     int64_t limit_ms; /* monotonic time at which the sweep cuts it; 0: never */
     int64_t stop_ms;  /* a second such time, independent of the stage; 0: never */
     bool cut;
-    bool lingers; /* the host closes it, and the client may already have sent more data */
+    bool lingers; /* closed with connection_linger(), because the client may have sent more data */
     struct quota_charge counted; /* 1 while it counts against the limits of its address */
     int drops_status;            /* see connection_drops_body(); otherwise 0 */
     int64_t drops_ms;            /* monotonic time at which the sweep closes it */
@@ -123,7 +123,7 @@ struct http {
     size_t connection_count;
     size_t rejected; /* connections closed right after accept4(): over a limit, or out of memory */
     bool refusing;   /* out of descriptors: listeners are not watched until the next sweep */
-    bool again;      /* this run has read a piece of an upload, or there is more to read */
+    bool again;      /* http_run() calls MHD_run() again, because there may be more to read */
     bool draining;   /* shutdown: every response closes its connection */
     LIST_HEAD(, lingering) lingering; /* private to connection.c */
     unsigned lingering_count;

@@ -544,7 +544,7 @@ static struct MHD_Response *txn_response(struct http_txn *txn)
     return mhd;
 }
 
-/* Returns false if memory ran out: an incomplete response must not be sent. */
+/* Returns false if memory ran out; the incomplete response must not be sent then. */
 static bool txn_add_headers(struct http_txn *txn, struct MHD_Response *mhd)
 {
     const struct response *response = txn->answer;
@@ -607,9 +607,9 @@ static enum MHD_Result txn_send(struct http_txn *txn)
 }
 
 /*
- * Counts the request, and logs one line per request, according to log.access, log.requests and
- * log.sample, without the query, which may contain secrets. The duration of a stream depends on the
- * client, so a stream is neither measured nor slow.
+ * Counts the request, and logs a line if log.access, log.requests and log.sample demand it. The
+ * line lacks the query, which may contain secrets. Streams are not measured and never count as
+ * slow, because their duration depends on the client.
  */
 static void txn_log(const struct http_txn *txn, enum MHD_RequestTerminationCode why)
 {

@@ -225,7 +225,7 @@ static void reader_refuse_rest(struct reader *reader, int status, const char *re
     reader->rest = 0;
 }
 
-/* Ends the body for libmicrohttpd, between two pieces. Returns 1. */
+/* Ends the body for libmicrohttpd; call only between two pieces. Returns 1. */
 static int reader_fail(struct reader *reader, int status, const char *reason)
 {
     reader_refuse_rest(reader, status, reason);
