@@ -65,7 +65,7 @@ PGresult *migrate_db_run(struct migrate_db *db, const char *what, const char *sq
 int migrate_db_do(struct migrate_db *db, const char *what, const char *sql,
                   const char *const *values, int count);
 
-/* Records that an operator must act. Returns -1. */
+/* Sets MIGRATE_FAILED and the report's problem, because an operator must act. Returns -1. */
 BB_PRINTF(2, 3) int migrate_db_refuse(struct migrate_db *db, const char *format, ...);
 
 #endif

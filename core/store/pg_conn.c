@@ -100,7 +100,7 @@ bool pg_conn_expected(const struct pg_conn *conn)
     return pg_conn_usable(conn) || (!conn->pool->replica && pg_listener_latency_ms() >= 0);
 }
 
-/* Logs an event. If it affects all connections, only the first one logs it as a warning. */
+/* Logs an event. It often affects all connections, so only the first one logs it as a warning. */
 static void conn_log(const struct pg_conn *conn, const char *what, const char *reason)
 {
     const struct pg_replica *replica = conn->pool->replica;
@@ -361,9 +361,9 @@ void pg_conn_flush(struct pg_conn *conn)
 /* ---- the outcome of batches ----------------------- */
 
 /*
- * Sends a request again, in a separate batch if its batch was rolled back or it was sent twice
- * before. Inserts it at *place, which is &conn->again at first, and moves *place to its link. So
- * the requests keep their order and are sent before others.
+ * Queues a request to be sent again: in a separate batch if it writes or was sent twice before.
+ * Inserts it at *place, which the caller sets to &conn->again for the first request, and advances
+ * *place. So the requests keep their order, and are sent before those in conn->queue.
  */
 static void conn_request_again(struct pg_conn *conn, struct pg_request *request,
                                struct pg_request ***place)
@@ -459,7 +459,7 @@ static void conn_results_lost(struct pg_conn *conn)
 
 /* ---- reading results ------------------------------------------------------------------------- */
 
-/* Returns whether libpq made the result because memory ran out; the server's result is unknown. */
+/* Returns whether libpq created this result because memory ran out: the server's result is lost. */
 static bool conn_is_lost_result(const PGresult *result)
 {
     return PQresultStatus(result) != PGRES_PIPELINE_ABORTED &&

@@ -55,7 +55,7 @@ struct pg_listener {
 static atomic_int_least64_t fresh_until_ms;
 static atomic_int_least64_t latency = -1;
 static atomic_int_least64_t silent_since_ms; /* 0: not silent */
-static atomic_int refusal;                   /* index of `no_writes` in the last response */
+static atomic_int refusal;                   /* index in `no_writes`, from the last response */
 static atomic_bool wanted; /* bb_signals_fresh_ms() was called since the last query */
 
 int64_t pg_listener_fresh_ms(void)
@@ -113,8 +113,8 @@ static void pg_listener_tell(struct engine *engine, const char *name, const char
 }
 
 /*
- * Writes LISTEN for each channel of all generations; PostgreSQL ignores repetitions. Names come
- * from the modules' tables, not from outside. NULL: memory ran out.
+ * Returns a text with a LISTEN for each channel of all generations, which the caller frees; NULL if
+ * memory ran out. PostgreSQL ignores a LISTEN on a channel on which the session listens already.
  */
 static char *pg_listener_channels(struct engine *engine, PGconn *pg)
 {

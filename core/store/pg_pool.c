@@ -181,8 +181,8 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
     struct pg_request *request = NULL;
 
     if (!gathered) {
-        /* Units are short, and share a commit. Reads may take longer, and others wait for their
-         * batch. */
+        /* Units are short, so an owner may have its share of a whole batch. Reads may take longer
+         * and delay the rest of their batch, so it may have only its share of READS requests. */
         size_t all = pool->kind == PG_UNIT || pool->batch_max < READS ? pool->batch_max : READS;
 
         conn->round++;
@@ -278,7 +278,7 @@ bool pg_is_unavailable(const struct pg *pg)
            pg->loop->now_ms - pg->heard_ms >= UNAVAILABLE_MS;
 }
 
-/* Adds a request to the queue of the connection (NULL: none is available). */
+/* Adds a request to a connection's queue. Fails with FAILED_UNAVAILABLE if `conn` is NULL. */
 static int pool_enter(struct pg_conn *conn, struct pg_request *request)
 {
     const struct quota_owner *owner = &request->rq->owner;
@@ -310,12 +310,12 @@ int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *re
 
 int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
 {
-    /* A commit that waits for a standby keeps its backend even after the host has given up. */
+    /* sends no writes if PostgreSQL accepts none: a commit that waits for a standby would occupy
+     * its server process even after the host has stopped waiting */
     if (!pg || ((kind == PG_UNIT || request->write) && pg_listener_no_writes()))
         return request_fail(request->rq, FAILED_UNAVAILABLE);
-    /* A large request goes to the long pool, because others in its batch would wait. So do units
-     * with the key of such a unit, because they, and the rest of their batch, would wait for its
-     * locks. */
+    /* A large request goes to the long pool, because others in its batch would wait. So does a unit
+     * with the key of such a unit, because its batch would wait for the locks of that unit. */
     const struct pg_request *at = kind == PG_UNIT ? LIST_FIRST(&pg->large) : NULL;
 
     while (at && at->key != request->key)

@@ -85,7 +85,7 @@ struct pg_replica {
     struct pg_pool pools[2]; /* like the primary's pools read and long */
     unsigned index;
     bool checking;
-    int64_t current_ms; /* when the last check began that found it current */
+    int64_t current_ms; /* when the last successful check began (monotonic) */
     struct replica_stats *stats;
 };
 
@@ -110,10 +110,10 @@ void pg_conn_flush(struct pg_conn *conn);
 bool pg_session_has_changed(const struct pg_conn *conn, const struct core_request *rq);
 
 /*
- * pg_merge.c: requests of a batch with the same keyed statements share one execution of each. The
- * first one is sent; the others follow it.
+ * pg_merge.c: requests of a batch with the same keyed statements share one execution of each. Only
+ * the first of these members is sent; the others get their rows from its results.
  */
-/* Finds such requests in a batch. If several units have the same key, only the first may share. */
+/* Finds the members in a batch. If several units have the same key, only the first may be one. */
 void pg_merge(struct pg_pool *pool, struct pg_request *requests);
 /* Removes a request from its shared execution, before it is sent again. */
 void pg_merge_forget(struct pg_request *request);

@@ -45,7 +45,7 @@ enum replica_state { REPLICA_USED, REPLICA_BEHIND, REPLICA_PRIMARY, REPLICA_BRAN
 const char *const pg_replica_states[] = {"in use", "has not caught up", "is not a standby",
                                          "does not follow the primary", "does not respond"};
 
-/* Returns the mark and the position, or null: the server is a standby, or its timeline is new. */
+/* Returns the position with its mark; null if this is a standby or its timeline has no mark yet. */
 static const struct bb_keyed position = {
     {"SELECT busbar_position() FROM (SELECT $1::bigint) AS k", BB_SQL_KEYED},
     {"WITH p AS MATERIALIZED (SELECT busbar_position()) SELECT p.*, k.i FROM p, " BB_KEYS_1(
@@ -220,7 +220,7 @@ static void replica_timer(struct timer *timer)
     struct pg *pg = BB_CONTAINER_OF(timer, struct pg, replica_check);
     struct loop *loop = pg->loop;
     struct generation *g = engine_generation(loop->engine);
-    bool stopping = engine_stopping(loop->engine); /* true: the loop may end at any time */
+    bool stopping = engine_stopping(loop->engine); /* then the loop may end at any time */
     bool ready = !stopping && atomic_load(&loop->engine->schema) == SCHEMA_READY;
 
     for (unsigned i = 0; ready && i < pg->replica_count; i++) {

@@ -183,7 +183,7 @@ void pg_request_free(void *of)
     arena_free(request->memory);
 }
 
-/* Records where the caller's time was spent, because it no longer waits. */
+/* Adds the time in the queue and the time in PostgreSQL to the sums of the request's caller. */
 static void pg_request_account(const struct pg_request *request)
 {
     int64_t now = clock_mono_us();

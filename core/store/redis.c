@@ -51,7 +51,7 @@ struct redis_link {
     int64_t timeout_ms; /* limit for each reply while the link is opened */
 };
 
-/* Reads or writes. Returns the number of bytes, or -1 with errno; EAGAIN: later. */
+/* Reads or writes. Returns the number of bytes, or -1 with errno (EAGAIN: wait for the socket). */
 static ssize_t link_transfer(struct redis_link *link, bool reads, char *bytes, size_t size)
 {
     int most = (int)(size < READ_BYTES ? size : READ_BYTES);
@@ -387,7 +387,7 @@ static void *link_open(const void *to, bool again, char problem[DIAL_PROBLEM])
 /* A command in progress. Replies arrive in the order of the commands. */
 struct call {
     STAILQ_ENTRY(call) next;
-    struct core_request *rq; /* NULL: abandoned, or a probe */
+    struct core_request *rq; /* NULL: a probe, or the caller no longer waits */
     int64_t sent_ms;
     bool probe;
     bool done;

@@ -373,7 +373,7 @@ static bool idempotency_lost(const struct core_request *rq)
     return rq->failure.kind == FAILED_SQL && !strcmp(rq->failure.text, TAKEN);
 }
 
-/* Like idempotency_look(), for use after idempotency_lost(): always answers. */
+/* Like idempotency_look() after idempotency_lost(). If nothing is stored, answers with 503. */
 static int idempotency_replay(struct core_request *rq)
 {
     int status = idempotency_look(rq);

@@ -65,9 +65,9 @@ struct bb_bulk_row {
     struct bb_bulk_problem *problems;
     struct bb_bulk_claim claim; /* set by check() */
     /*
-     * The cell of `name_column` as it was sent, with the apostrophe that exports put before = + - @
-     * and that `cells` omits. NULL: the cell has no such apostrophe. If an object has exactly this
-     * name, the row refers to that object.
+     * The cell of `name_column` with the apostrophe that CSV exports put before a leading = + - or
+     * @ and that `cells` omits. NULL: the cell had no such apostrophe. If an object has exactly
+     * this name, the row refers to that object.
      */
     const char *name_as_sent;
     struct bb_bulk_problem *warnings; /* added by bb_bulk_warn() in check() */
@@ -87,7 +87,7 @@ struct bb_bulk_rows {
      * ="text" is passed as text, and the apostrophe that exports put before = + - @ is removed.
      */
     struct bb_table columns;
-    size_t name_column; /* its cell identifies a row in the log: externalId */
+    size_t name_column; /* index of the column that identifies a row in the log: externalId */
     /*
      * Reports the problems of the rows, including conflicts with stored data, and sets their
      * claims. Stores nothing. Runs while the file is uploaded. Returns 0, or -1 on failure: then
@@ -111,8 +111,8 @@ struct bb_bulk_rows {
      */
     int (*store)(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count);
-    /* True if rows of a call can depend on each other; otherwise the host passes fewer rows per
-     * call while it is busy. */
+    /* True if a row can depend on other rows of its call. If it is false, the host passes fewer
+     * rows per call while it is busy. */
     bool together;
 };
 

@@ -53,8 +53,8 @@ enum bb_field_flags {
     BB_NFKC = 1024,     /* an e-mail that must also be in NFKC, see the top of this file */
 
     /*
-     * Settings that are durations, as numbers or lists of numbers: the unit of the numbers. The
-     * settings file may also give a unit, as in 5s or 2m, which the host converts.
+     * The unit of a setting that is a duration or a list of durations. In the settings file, a
+     * value may have another unit, such as 5s or 2m, which the host converts.
      */
     BB_MILLISECONDS = 2048,
     BB_SECONDS = 4096,
@@ -103,7 +103,7 @@ struct bb_field {
     const char *const *choices; /* BB_CHOICE: NULL-terminated */
     struct bb_table fields;     /* BB_OBJECT, BB_LIST: struct bb_field */
     const char *alias;          /* another name that clients may use, or NULL */
-    const char *fallback;       /* value if absent, as text; NULL: stays absent */
+    const char *fallback;       /* the value of an absent field, as text; NULL: it stays absent */
     const char *help;           /* one sentence for the reference */
     const char *example;        /* for the reference, or NULL */
     struct bb_bind bind;        /* rows of the module's table `settings` only */

@@ -15,7 +15,7 @@
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
-/* Appends the item; takes both. Returns the array, or NULL if one is NULL or memory ran out. */
+/* Appends the item. Owns both from now on. Returns the array; NULL if one is NULL or on failure. */
 static inline json_t *bb_append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)
@@ -101,7 +101,7 @@ static inline int64_t bb_cell_bytes(const char *cell, void *bytes, size_t room)
     return (int64_t)(digits / 2);
 }
 
-/* Formats a cell of BB_SQL_MS() as an API time, in the request's memory; NULL for SQL's null. */
+/* Formats a cell of BB_SQL_MS() with bb_time_text(). Returns NULL for SQL's null. */
 static inline char *bb_cell_time(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                  size_t column)
 {
@@ -185,7 +185,7 @@ static inline json_t *bb_row_fields(struct bb_request *rq, const struct bb_rows 
 
 /*
  * Returns an array of the first `count` rows, each as bb_row_fields() converts it. The caller owns
- * the array. NULL as for bb_row_fields(). Parks as bb_yield() does.
+ * the array. Returns NULL if bb_row_fields() does. May park, because it calls bb_yield().
  */
 static inline json_t *bb_rows_fields(struct bb_request *rq, const struct bb_rows *rows,
                                      size_t count, size_t column, const struct bb_field *fields,
@@ -229,13 +229,13 @@ static inline int bb_notify(struct bb_request *rq, struct bb_tx *tx, const char 
     return bb_add(rq, tx, &notify, values, 2) < 0 ? -1 : 0;
 }
 
-/* Drops a reference; for bb_defer(). */
+/* Calls json_decref(). Has the type that bb_defer() needs. */
 static inline void bb_json_drop(void *json)
 {
     json_decref((json_t *)json);
 }
 
-/* Takes a value and drops it when the request's memory is freed. NULL stays NULL. */
+/* Takes ownership of a value, which is freed with the request's memory. Returns it; may be NULL. */
 static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
 {
     if (json)
@@ -251,7 +251,7 @@ static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
 static inline json_t *bb_hold(struct bb_request *rq, json_t *json)
 {
     if (!json)
-        bb_alloc(rq, SIZE_MAX); /* does not return */
+        bb_alloc(rq, SIZE_MAX); /* always fails, which ends the request */
     return bb_json_hold(rq, json);
 }
 

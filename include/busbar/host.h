@@ -218,7 +218,7 @@ static inline int bb_run_then(struct bb_host *host, void (*work)(struct bb_reque
     return host->api->run_then(host, work, then, arg);
 }
 
-/* Sets *names to the events that the loaded modules declare; returns their number. After `open`. */
+/* Sets *names to the names of all declared events, and returns their number. Only after `open`. */
 static inline size_t bb_event_names(struct bb_host *host, const char *const **names)
 {
     return host->api->event_names(host, names);
@@ -234,7 +234,7 @@ static inline const struct bb_module *bb_module_at(struct bb_host *host, size_t 
     return host->api->module_at(host, index);
 }
 
-/* Signals a completion (request.h), exactly once; it must not be used afterwards. Any thread. */
+/* Signals a completion (wait.h). Call it once, and do not use the completion later. Any thread. */
 static inline void bb_completion_signal(struct bb_host *host, struct bb_completion *completion)
 {
     host->api->completion_signal(completion);

@@ -45,7 +45,7 @@ struct bb_principal {
     int64_t account;      /* id of the account */
     const char *email;    /* in lower case */
     unsigned role;        /* one bit of enum bb_role */
-    bool client;          /* token of an API client (client credentials), not a session */
+    bool client;          /* the token is of an API client (client credentials), not a session */
     int64_t organization; /* the account's own organization, 0: none */
     /* all organizations in which it may act: its own, and the ones that an ApiUser owns */
     const int64_t *organizations;

@@ -26,9 +26,9 @@ struct bb_authenticator {
 struct bb_audited {
     size_t size;
     const struct bb_route *route;
-    const char *path;       /* the route's, with decoded segments */
+    const char *path;       /* of the route, with the decoded segments of the request */
     const char *request_id; /* X-Request-Id */
-    const char *email;      /* of the caller; without a token, as given to bb_audit() */
+    const char *email;      /* of the caller, or, without a token, the argument of bb_audit() */
 };
 
 /* "auditor" 1: keeps the audit log. */
@@ -139,7 +139,7 @@ struct bb_devices {
     int (*name_timezone)(void *state, struct bb_request *rq, struct bb_tx *tx, int64_t device,
                          const char *timezone);
     /* Finds the organization that has a device with this site name or externalId. Returns 1 with
-     * *organization, 0 unless there is exactly one, or -1 on failure. Parks. */
+     * *organization, 0 if there is none or more than one, or -1 on failure. Parks. */
     int (*organization_named)(void *state, struct bb_request *rq, const char *name,
                               int64_t *organization);
     /* Finds devices of an organization. `keys` is a JSON array of texts, each of which is tried as

@@ -343,7 +343,7 @@ static inline int bb_transaction(struct bb_request *rq,
     return rq->api->transaction(rq, work, arg);
 }
 
-/* Runs a statement in an interactive transaction. NULL: `return bb_failed(rq)`. */
+/* Like bb_query(), but runs the statement in the interactive transaction `tx`. */
 static inline struct bb_rows *bb_tx_query(struct bb_request *rq, struct bb_tx *tx,
                                           const struct bb_sql *sql, const struct bb_value *values,
                                           size_t count)
