@@ -14,8 +14,8 @@
 #define WAIT_TEXT "25" /* seconds of a long poll */
 enum {
     TIMEOUT_MS = 40000,
-    FORWARD_MS = 30000, /* longer than the default of webhook.timeout, for debugging */
-    PAUSE_MS = 1000,    /* after a failure; doubles */
+    FORWARD_MS = 30000, /* timeout of a delivery; long, so that its receiver can be debugged */
+    PAUSE_MS = 1000,    /* pause after the first failure; each further failure doubles it */
     PAUSE_MOST_MS = 16000,
     TURN_MS = 200,
     ANSWER_MAX = 8 << 20

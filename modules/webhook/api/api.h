@@ -67,11 +67,11 @@ const char *webhook_check_url(struct bb_request *rq, const char *field, const ch
 json_t *options_new(struct bb_request *rq, int64_t webhook);
 json_t *options_take(struct bb_request *rq, int64_t webhook);
 
-/* Adds the sealed text to `columns`, under the name of its part; text NULL clears the column. */
+/* Seals a text and adds it to `columns` under the name of its part. NULL clears the column. */
 void option_seal(struct bb_request *rq, const char *part, const char *text, json_t *columns);
 
 /*
- * Opens a sealed JSON object, which lives as long as the request. If no key opens it, it logs this
+ * Opens a sealed JSON object, which lives as long as the request. If no key opens it, logs an error
  * and returns {}. option_headers_show() and authentication_show() mask the secrets in it.
  */
 json_t *option_open(struct bb_request *rq, int64_t webhook, const char *part, const char *cell);
@@ -79,7 +79,7 @@ json_t *option_headers_show(struct bb_request *rq, int64_t webhook, const char *
 
 /*
  * The keys of Ed25519 signatures, null unless `signature` requires them. If the row h already has a
- * pair of keys, it is kept, not the new pair from the record r.
+ * pair of keys, it keeps this pair and ignores the new pair in the record r.
  */
 #define SIGNING_COLUMNS "signing_key, public_key, previous_signing_key, previous_public_key"
 #define SIGNING_VALUES                                                                             \

@@ -304,7 +304,7 @@ static const char *filter_object(struct filter *filter, json_t *object, struct p
     return bb_format(filter->rq, "(%s)", text);
 }
 
-/* A condition is a value, an object, or a list of items that the payload must contain. */
+/* Returns the predicate of a condition: a value, an object, or a list of required items. */
 static const char *filter_condition(struct filter *filter, json_t *condition, struct place place)
 {
     struct bb_request *rq = filter->rq;

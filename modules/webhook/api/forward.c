@@ -29,8 +29,8 @@ static const struct bb_sql next = {
 enum { HOOK, AFTER, LAST, DROPPED, TIMELINE };
 
 /*
- * $1 webhook, $2 destination, $3 offset: the last event that was published, or the previous offset,
- * $4 timeline of the offset. After a promotion, another event may have the same offset.
+ * $1 webhook, $2 destination, $3 offset (of the last published event, or the previous offset), $4
+ * timeline of the offset. It is compared, because after a promotion another event may have $3.
  */
 static const struct bb_sql commit = {
     "INSERT INTO webhook_consumer (webhook, name, committed) SELECT id, $2, $3::bigint"

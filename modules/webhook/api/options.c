@@ -15,8 +15,8 @@
 enum { HEADERS_MAX = 20, HEADERS_BYTES = 8192, HEADER_NAME_MAX = 128, SEPARATORS = 4 };
 
 /*
- * Returns whether the sender or libcurl sets the header, or the header belongs to a connection. In
- * the list, a name that ends with a hyphen is a prefix.
+ * Returns whether an owner may not set the header, because the sender or libcurl sets it, or it is
+ * hop-by-hop. In the list, a name that ends with a hyphen is a prefix.
  */
 static bool option_header_is_reserved(const char *name)
 {
@@ -214,10 +214,10 @@ static const struct option {
     /*
      * Checks the member's value, which may be JSON null, and adds the new values of the member's
      * columns (texts, JSON or null) to `columns`, or refuses the request (bb_end()). NULL: the
-     * table of the body checks the value.
+     * fields of the request's body check the value, which is stored in `column`.
      */
     void (*take)(struct bb_request *rq, json_t *value, json_t *columns);
-    const char *column; /* set only if `take` is NULL */
+    const char *column; /* NULL unless `take` is NULL */
 } options[] = {
     {"url", webhook_take_url, NULL},
     {"events", webhook_take_events, NULL},

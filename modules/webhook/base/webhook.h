@@ -128,12 +128,12 @@ void webhook_secret_free(void *secret); /* NULL is allowed */
 struct waiter {
     LIST_ENTRY(waiter) link;
     struct waiters *waiters;
-    struct bb_completion *completion; /* NULL: it was signaled */
+    struct bb_completion *completion; /* NULL: none yet, or it was signaled */
     int64_t account;
     int64_t id; /* of the webhook, or of the delivery of a test */
     bool test;
     atomic_bool revoked; /* the account or one of its tokens has changed */
-    /* The first attempt of a test, once the completion is signaled. */
+    /* Result of the first attempt of a test; set before the completion is signaled. */
     bool delivered;
     int status; /* of the response; 0: no response */
     int64_t duration_ms;

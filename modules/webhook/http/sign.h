@@ -11,8 +11,8 @@
  * Its signature is "v1a," and base64. A private key is written as "whsk_" and the base64 of its 32
  * bytes, a public key as "whpk_" and base64.
  *
- * `algorithm` is HMAC, which is looked up once. Each secret has a keyed context, which each
- * signature resets, so only one thread at a time may use a key.
+ * `algorithm` is HMAC, which the caller fetches once. Each secret has a keyed context. Each
+ * signature resets this context, so only one thread at a time may use a key.
  */
 #ifndef WEBHOOK_SIGN_H
 #define WEBHOOK_SIGN_H

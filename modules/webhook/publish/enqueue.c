@@ -144,13 +144,13 @@ static const struct bb_sql enqueue_about = {
 struct gathered {
     struct webhook *webhook;
     int64_t organization;
-    int index; /* of the statement */
+    int index; /* of the statement in the transaction */
     size_t count;
     const char *keys[MOST]; /* of the events; NULL: none */
     struct sender_event events[MOST];
 };
 
-/* Runs after the commit: passes the rows to the sender. They are in the order of the events. */
+/* Runs after the commit: passes the rows, which are in the order of the events, to the sender. */
 static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct gathered *all = arg;
@@ -181,7 +181,7 @@ static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
     }
 }
 
-/* Registers enqueue_pass() for the commit. A superseded generation notifies all senders. */
+/* Registers enqueue_pass(). A superseded generation notifies all senders, as its own one ends. */
 static int enqueue_after(struct bb_request *rq, struct bb_tx *tx, struct gathered *all)
 {
     if (all->index < 0 ||

@@ -71,7 +71,7 @@ void webhook_refresh_owners(struct bb_request *rq)
     scope_refresh(rq, NULL);
 }
 
-/* Notifications of sessions and keys do not affect the scope of an account. */
+/* Handles changes of accounts, sessions and keys. Only accounts affect the scopes of webhooks. */
 void webhook_auth_heard(void *state, const char *payload)
 {
     const struct webhook *webhook = state;

@@ -85,10 +85,10 @@ static void receiver_forget(struct sender *sender, struct receiver *receiver)
 }
 
 /*
- * Returns the receiver of a URL, counts one more attempt in flight and waiting, and holds its
- * sessions until receiver_sessions_release(); NULL: out of memory. Two spellings of an origin are
- * two receivers. Two origins with the same hash are one receiver; their sessions do not mix,
- * because libcurl compares hosts and ports.
+ * Returns the receiver of a URL, or NULL if out of memory. Counts an attempt in `flying` and in
+ * `waiting`, and adds a holder to the sessions. Two spellings of an origin are two receivers. Two
+ * origins with the same hash are one receiver, but libcurl compares host and port before it uses a
+ * session.
  *
  * Every attempt gets a share, even without TLS: a handle used without a share allocates its own
  * session storage, which libcurl 7.88 leaks when the handle gets a share.
@@ -241,8 +241,8 @@ static int attempt_add_headers(struct attempt *attempt, const char *token)
 }
 
 /*
- * Signs the request. The nodes of the list of headers can be members of the attempt, because
- * libcurl only reads the list.
+ * Signs the request and makes its headers. The nodes of the list of headers can be members of the
+ * attempt, because libcurl only reads the list. Returns nonzero if a header cannot be made.
  */
 static int attempt_sign(struct attempt *attempt)
 {
@@ -498,7 +498,7 @@ static int attempt_begin(struct sender *sender, struct attempt *attempt)
     return attempt->http.ended ? -1 : 0;
 }
 
-/* Returns false if no delivery may be sent now. */
+/* Starts an attempt of the next delivery. Returns false if no delivery may be sent now. */
 static bool attempt_start_next(struct sender *sender)
 {
     struct queue_item *item = queue_take(&sender->queue, sender->now_ms);

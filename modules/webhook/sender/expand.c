@@ -52,7 +52,7 @@ static const struct bb_sql expand = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Finds the account whose turn failed. */
+/* Finds the account whose turn failed. $1 the account that had the turn before */
 static const struct bb_sql whose = {
     "SELECT coalesce((SELECT min(account) FROM webhook_expansion WHERE account > $1::bigint),"
     " (SELECT min(account) FROM webhook_expansion), 0)",

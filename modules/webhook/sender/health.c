@@ -159,8 +159,8 @@ static const struct bb_sql store = {
 enum { ID, EMAIL, REASON, PAYLOADS };
 
 /*
- * Raises the events about the change that is stored in a row, which has the payloads of the first
- * `count` events, or null. Returns 0 or -1.
+ * Raises events about a stored change. For each of the first `count` events the row has a payload,
+ * or null if the event is not raised. Returns 0 or -1.
  */
 static int health_raise(struct bb_request *rq, struct bb_tx *tx, const struct bb_rows *rows,
                         size_t row, size_t count)

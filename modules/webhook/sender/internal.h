@@ -35,8 +35,8 @@
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
 /*
- * The row of this host ($1), which is locked. A lease is valid only on the timeline on which it
- * began: after a promotion, rows in the host's memory may be lost, and their ids reused.
+ * A CTE that locks the row of this host ($1). It is empty if the lease is lost, or if it began on
+ * another timeline: after a promotion, rows of deliveries may be lost, and their ids reused.
  */
 #define SENDER_ME                                                                                  \
     "me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint"                        \
@@ -81,7 +81,7 @@ struct delivery {
     bool kept;            /* it has a row in webhook_waiting */
     int64_t sequence;     /* its place in the order of its key; 0: it has no order */
     bool replay;          /* part of a replay: sent after other deliveries */
-    struct waiters *test; /* a ping: sent by this host, even without its shard; or NULL */
+    struct waiters *test; /* set for a test, which this host sends even without the shard */
     bool lease_lost;      /* read or sent under a lease that was lost: see lease_lost() */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
@@ -107,7 +107,7 @@ struct rate {
 };
 
 enum subscription_state {
-    SUBSCRIPTION_IDLE, /* not needed yet */
+    SUBSCRIPTION_IDLE, /* its row is not needed yet */
     SUBSCRIPTION_UNREAD,
     SUBSCRIPTION_READING,
     SUBSCRIPTION_READY,
@@ -120,8 +120,8 @@ struct health {
     bool failing;
     bool stored;      /* whether the row says that it is failing */
     bool off;         /* the row is inactive */
-    unsigned version; /* counts the times that it was stored */
-    int64_t failures; /* in a row, since the webhook is in memory */
+    unsigned version; /* changes with each store: rows that were read before are outdated */
+    int64_t failures; /* in a row, counted since the webhook is in memory */
     int64_t since_ms; /* time of the first failure, or the row's failing_since; 0: no failure */
     int64_t success_ms, success_stored_ms;
     int64_t failed_at_ms;     /* when `failing` was set last, monotonic; 0: not yet */
@@ -149,7 +149,7 @@ struct parts {
     bool no_hmac;                      /* requests are not signed with the secret */
     struct curl_slist *headers;        /* chosen by the webhook's owner; NULL: none */
     struct oauth *oauth;               /* NULL: no access tokens are used */
-    struct curl_blob certificate, key; /* of the client, in PEM; data NULL: none */
+    struct curl_blob certificate, key; /* client certificate in PEM; data is NULL without one */
     struct retry_delays retry;         /* of its policy; count 0: webhook.retry_delays */
 };
 
@@ -192,10 +192,10 @@ struct pairs {
 };
 
 /*
- * A database task. `work` runs on a loop of the host. After it, the worker thread calls `back`,
- * which may be NULL, unless the worker has ended. If a task is not ok, the sender waits before it
- * uses the database again. The struct is the first member of the task's data, which is a member of
- * the sender: each task runs once at a time, and owns its data while it is busy.
+ * A database task. `work` runs on a loop of the host. Then the worker thread calls `back`, unless
+ * `back` is NULL or the worker has ended. If a task is not ok, the sender waits SENDER_AGAIN_MS
+ * before it uses the database again. The struct is the first member of the task's data, which is a
+ * member of the sender: each task runs once at a time, and owns its data while it is busy.
  */
 struct db_task {
     struct db_task *next;
@@ -215,7 +215,7 @@ enum look { LOOK_NONE, LOOK_BACKLOG, LOOK_WAITING, LOOK_LOG };
 struct looking {
     struct db_task db_task;
     enum look look;
-    int64_t after, to; /* kept from one task to the next */
+    int64_t after, to; /* the rest of the range to search; each task moves `after` */
 };
 
 /* The heartbeat; see webhook_tend(). */
@@ -236,7 +236,7 @@ struct tending {
 /* A statement that stores cursors, and may give shards away. */
 struct saving {
     struct db_task db_task;
-    bool gives;  /* false while the task is not busy */
+    bool gives;  /* the running task gives shards away */
     bool failed; /* out of memory */
     bool lost;
     int64_t cursors[SENDER_SHARDS];
@@ -283,7 +283,7 @@ enum { NOTE_WEBHOOK, NOTE_SINCE, NOTE_SUCCESS, NOTE_ASKED, NOTE_EXHAUSTED, NOTE_
 struct recording {
     struct db_task db_task; /* `pairs` has webhooks that were disabled */
     bool plain;             /* the kind of the results: see record_add() */
-    bool verifies;          /* some results are from a lost lease */
+    bool verifies;          /* some results are of attempts under a lost lease */
     bool lost;
     size_t count, note_count;
     struct delivery *list[SENDER_RECORD_MAX];
@@ -302,11 +302,11 @@ struct recording {
  * is needed.
  */
 struct receiver {
-    struct idmap_node node; /* a hash of the origin: see receiver_take() */
+    struct idmap_node node; /* its id is a hash of the origin: see receiver_take() */
     TAILQ_ENTRY(receiver) by_use;
     struct receiver_sessions *sessions;
     size_t flying;  /* attempts */
-    size_t waiting; /* attempts without the headers of a response */
+    size_t waiting; /* attempts that have not received the headers of a response */
     size_t open;    /* connections */
     const struct sender *sender;
 };
@@ -357,10 +357,10 @@ struct sender {
     bool leaving;     /* deletes its row in webhook_host */
     unsigned tends;
     size_t tasks_pending;   /* database tasks in progress */
-    uint64_t mine, to_give; /* shards: `owned` without a lock; shards to give away */
+    uint64_t mine, to_give; /* bits of shards: the worker's copy of `owned`; those to give away */
     int64_t cursors[SENDER_SHARDS], gained_ms[SENDER_SHARDS];
     int64_t newest;    /* the highest known id of a delivery */
-    int64_t joined;    /* deliveries up to this id are read from the log: see lease_lost() */
+    int64_t joined;    /* deliveries up to this id may only come from the log: see lease_lost() */
     size_t lost_count; /* deliveries in memory with lease_lost */
     int64_t frontier,
         frontier_xact; /* the next cursor, and the xid that must have ended before it */
@@ -377,16 +377,16 @@ struct sender {
     } paces[SENDER_PACES]; /* see rate_admits() */
     struct http_client *client;
     TAILQ_HEAD(, receiver) receivers_by_use; /* least recently used first */
-    SLIST_HEAD(, attempt) attempts;          /* for reuse */
+    SLIST_HEAD(, attempt) attempts;          /* unused ones, for reuse */
     bool ended_attempts;                     /* true: results of attempts are ignored */
     struct subscription *unread;
     struct subscription_list to_read;
-    struct delivery_list results[2]; /* the second list has the plain ones */
+    struct delivery_list results[2]; /* results[true] has the plain ones: see record_add() */
     size_t result_count;             /* in both lists */
     int64_t record_ms;               /* when results are recorded at the latest: see record_at() */
     uint64_t reads;                  /* number of reads of deliveries begun so far */
     struct recent {
-        int64_t id;          /* negative: read under a lost lease, and maybe reused */
+        int64_t id;          /* negated if its lease was lost, because the id may be reused */
         uint64_t read;       /* number of reads begun when it left memory */
     } recent[SENDER_RECENT]; /* deliveries that were recorded or left memory */
 };
@@ -439,7 +439,7 @@ void subscription_due(struct sender *sender, struct subscription *subscription, 
 void subscriptions_changed(struct sender *sender, const struct pairs *webhooks, bool all);
 void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
-void subscriptions_drop(struct sender *sender, uint64_t shards); /* those without deliveries */
+void subscriptions_drop(struct sender *sender, uint64_t shards);          /* forgets their state */
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
 /* Returns whether the webhook may send this many bytes now. If not, sets its paced_ms. */
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);
@@ -471,7 +471,7 @@ void health_judge(const struct sender *sender, struct delivery *delivery, bool f
 void health_note(struct recording *recording, const struct delivery *delivery);
 /* Stores the health, and raises the events about it. Returns 0 or -1. */
 int health_store(struct bb_request *rq, struct bb_tx *tx, struct recording *recording);
-void health_stored(struct sender *sender, const struct recording *recording); /* committed */
+void health_stored(struct sender *sender, const struct recording *recording); /* after commit */
 /* Applies a row; `version` is the health's when the row was read. */
 void health_apply(struct health *health, const struct parts *fresh, unsigned version);
 

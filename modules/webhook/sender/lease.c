@@ -233,7 +233,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     lease_set(sender, tending->owned);
     if (gained) { /* the memory has an old state of these shards */
         subscriptions_drop(sender, gained);
-        /* deliveries that this host dropped when it had a shard before */
+        /* allows to read deliveries that this host dropped when it owned these shards before */
         memset(sender->recent, 0, sizeof(sender->recent));
     }
     if (gained || tending->got[BURIED])
@@ -285,8 +285,8 @@ void lease_tend(struct sender *sender)
 /* ---- cursors, and shards that are given away ------------------------------------------------- */
 
 /*
- * Notes the attempts in flight, the first unfinished delivery of each webhook, and then the changed
- * cursors of webhooks.
+ * Collects the attempts in flight if shards are given away, and the changed cursors of webhooks,
+ * which depend on their first unfinished deliveries.
  */
 static void lease_note(struct sender *sender, struct saving *saving)
 {

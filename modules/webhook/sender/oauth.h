@@ -32,17 +32,17 @@ struct oauth {
     struct curl_slist headers[OAUTH_HEADERS];
 };
 
-/* Makes the object for a request with this header and form. NULL: out of memory. Any thread. */
+/* Makes an object for requests with this header and body. NULL: out of memory. Any thread. */
 struct oauth *oauth_new(const char *url, const char *basic, const char *body);
 void oauth_free(struct oauth *oauth); /* not while a token is requested; NULL is allowed */
 
 /* Returns the header with a valid token, or NULL. */
 const char *oauth_header(const struct oauth *oauth);
 
-/* Forgets the token in this header, because a receiver refused it. */
+/* Discards the token in this header, because a receiver refused it. */
 void oauth_reject(struct oauth *oauth, const char *header);
 
-/* Gives the token of `from` to `to` if both have the same credentials. */
+/* Moves the token of `from` to `to` if both have the same credentials and `to` has no token. */
 void oauth_move(struct oauth *from, struct oauth *to);
 
 /*

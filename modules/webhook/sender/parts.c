@@ -160,7 +160,7 @@ static void parts_read_authentication(struct parts_row *row, const char *cell)
     }
 }
 
-/* Sets *parts, which the caller owns. */
+/* Reads a row into a new *parts, which the caller owns, even if the request ends meanwhile. */
 static void parts_read_row(struct bb_request *rq, EVP_MAC *hmac, const struct bb_rows *rows,
                            size_t at, struct parts **parts)
 {

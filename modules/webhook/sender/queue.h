@@ -8,8 +8,8 @@
  *
  *   fast   the last attempt ended within QUEUE_SLOW_MS     half of the slots; cap grows
  *   fresh  no attempt yet: one delivery at a time          a quarter
- *   slow   an attempt took longer, or is taking longer,    a quarter; cap 1, growing
- *          or the mean of at least eight deliveries does
+ *   slow   an attempt takes or took longer, or so does     a quarter; cap 1, growing
+ *          the mean of eight or more deliveries
  *
  * The cap of a fast flow grows with its traffic: by Little's law the number in flight is the rate
  * times the mean time of an attempt. A receiver that responds at once needs few connections for a
@@ -29,7 +29,7 @@
  * stay in the table. A flow that is not fast, or fails, may hold an eighth of the limits. Items
  * between two attempts (resting) count as held.
  *
- * One thread. No system calls; the caller passes the time, in milliseconds of the monotonic clock.
+ * Only one thread may use a queue. The caller passes the time, in ms of the monotonic clock.
  */
 #ifndef WEBHOOK_QUEUE_H
 #define WEBHOOK_QUEUE_H
@@ -52,7 +52,7 @@ struct queue_item {
     TAILQ_ENTRY(queue_item) next; /* in the flow's `waiting`, or in `aging` of the queue */
     struct queue_flow *flow;
     int64_t started_ms;
-    uint32_t size;   /* bytes to send; set before queue_admit() */
+    uint32_t size;   /* bytes in memory, mostly the body; set before queue_admit() */
     uint32_t shared; /* part of `size` that several items share in memory */
     bool low;        /* it waits until the flow has no other items; set before queue_admit() */
     enum queue_place place;

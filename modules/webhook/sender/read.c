@@ -344,8 +344,8 @@ static const struct bb_sql look_waiting = {
     " WHERE webhook_shard_of(webhook) = ANY($2::bigint[]) LIMIT " PAGE_TEXT,
     BB_SQL_LONG,
 };
-/* $1 and $3 limit the ids. Ids of deliveries with an order are negative. Pings wait in
- * webhook_waiting; the host of the test sends them. */
+/* $1 and $3 limit the ids. The id of a delivery with an order is returned as a negative number.
+ * Pings are omitted, because the host of the test sends them. */
 static const struct bb_sql look_log = {
     "SELECT webhook, CASE WHEN sequence IS NULL THEN id ELSE -id END FROM webhook_delivery WHERE "
     "id > $1::bigint AND id <= $3::bigint"
@@ -426,7 +426,7 @@ static void look_back(struct sender *sender, struct db_task *db_task)
     sender->look = looking->look == LOOK_LOG ? LOOK_NONE : looking->look + 1;
     if (sender->look || looking->to == INT64_MAX)
         return;
-    /* There are no other deliveries, so the cursors move to the frontier. */
+    /* All deliveries up to the frontier have been found, so the cursors move to it. */
     for (int64_t i = 0; i < SENDER_SHARDS; i++)
         if (sender->look_shards & sender->mine & sender_shard(i) &&
             sender->cursors[i] < sender->frontier)

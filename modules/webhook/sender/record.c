@@ -36,7 +36,7 @@
  * delays before the next attempts and $11 ages, both in ms. The conditions compare ids with arrays,
  * because PostgreSQL would plan a join with statistics that may be old.
  */
-/* The log has the attempt already if it was recorded, but the response was lost. */
+/* The log already has the attempt if this is repeated, because PostgreSQL's response was lost. */
 #define LOGGED                                                                                     \
     "CASE WHEN o.log -> -1 ->> 'at' = " BB_SQL_TIME("r.began") " THEN o.log ELSE " WEBHOOK_LOG(    \
         "coalesce(o.log, '[]')",                                                                   \

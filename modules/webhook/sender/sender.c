@@ -131,7 +131,7 @@ void sender_free(struct sender *sender)
     if (!sender)
         return;
     for (struct db_task *db_task = sender->db_tasks; db_task; db_task = db_task->next)
-        pairs_free(&db_task->pairs); /* it ended after the worker */
+        pairs_free(&db_task->pairs); /* these tasks ended after the worker */
     for (size_t i = 0; i < sender->reading_rows.count; i++)
         parts_release(sender->reading_rows.parts[i]);
     delivery_free_list(&sender->reading.list);

@@ -30,7 +30,8 @@ static int rate_set(const struct sender *sender, struct subscription *subscripti
 
     if (!starts)
         return -1;
-    /* Unknown starts count as now if the limit has changed, else as when the shard was gained. */
+    /* Unknown starts: if a known limit has changed, they count as now; if the row was read for the
+     * first time, they count as the time at which this host got the shard. */
     for (size_t i = 0; i < limit; i++)
         starts[i] = subscription->parts ? sender->now_ms : gained_ms;
     for (size_t i = 1; i <= limit && i <= old.limit; i++) /* the latest ones */
