@@ -24,7 +24,7 @@
 
 enum {
     BULK_TYPES_MAX = 32,
-    BULK_PART_ROWS = 500, /* per part */
+    BULK_PART_ROWS = 500, /* maximum per part */
     BULK_FILE_MAX = 52428800,
     BULK_PAGE_MAX = 1000,
     BULK_ID = 37 /* a job's id with its NUL */
@@ -42,7 +42,7 @@ struct bulk_type {
     const struct bb_bulk_rows *rows;
     struct bb_host *host; /* of the module that provides the type */
     size_t rows_max;
-    bool together; /* see struct bb_bulk_rows */
+    bool together; /* rows may depend on each other, so a busy host does not use small batches */
 };
 
 struct bulk_settings {
@@ -53,15 +53,15 @@ struct bulk_settings {
     int64_t unfinished_days; /* for jobs that were cancelled or never confirmed */
 };
 
-/* State of one generation. Types are known after `start` has run. */
+/* The state of one generation. bulk_start() fills in the types. */
 struct bulk {
     const struct bulk_settings *settings;
     struct bulk_type types[BULK_TYPES_MAX];
     size_t type_count;
-    atomic_bool busy;              /* whether the host answered requests during the last run */
-    _Atomic int64_t waiting;       /* rows of confirmed jobs at the last query */
+    atomic_bool busy;              /* whether requests kept the host busy in the last run */
+    _Atomic int64_t waiting;       /* unfinished rows of confirmed jobs at the last query */
     struct slots *exports;         /* failed.csv responses in progress */
-    pthread_mutex_t watching;      /* guards the list */
+    pthread_mutex_t watching;      /* guards `watchers` */
     LIST_HEAD(, watcher) watchers; /* open streams of jobs' progress */
 };
 
@@ -72,7 +72,7 @@ struct bulk_job {
     int64_t account, role, organization;
     int64_t rows, doubtful, warned, cursor, single, succeeded, failed;
     bool ended;
-    const char *separator, *header; /* up to 16 KiB, as sent; NULL: not read */
+    const char *separator, *header; /* header: JSON list of names; NULL: not selected */
     const struct bb_rows *source;   /* result of the statement that read the job */
     size_t source_row;
     int64_t bytes; /* set only while the job is being created */
@@ -80,8 +80,8 @@ struct bulk_job {
 };
 
 /*
- * The columns of a job `j` for bulk_job_of(). They begin with the columns of bulk_job_fields, in
- * the order of this table. Statements that read many jobs omit the headers.
+ * BULK_JOB selects the columns of a job `j` for bulk_job_of(). The first columns have the order of
+ * bulk_job_fields. Statements that read only a few jobs also select BULK_JOB_HEADER.
  */
 /* clang-format off */
 #define BULK_ENDED "the account that sent it is suspended or deleted"
@@ -113,7 +113,7 @@ const char *bulk_type_names(struct bb_request *rq);
 
 /* ---- job.c: a job in the database and in the API ---- */
 
-/* Reads a job from a row. With `whole`, the statement has BULK_JOB_HEADER, too. */
+/* Reads a job from a row. `whole`: the statement also selected BULK_JOB_HEADER. */
 struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                             bool whole);
 /* Looks up a job that `who` may see. Returns 1, 0 if not found, or -1 on failure. */
@@ -121,31 +121,31 @@ int bulk_job_look(struct bb_request *rq, const struct bb_principal *who, const c
                   struct bulk_job *job);
 /* Returns the job in the path. Ends the request if the caller may not see it. */
 struct bulk_job bulk_job_find(struct bb_request *rq);
-/* Returns the JSON of the API, owned by the caller; NULL: out of memory. */
+/* Returns the job as the API shows it. The caller owns the JSON. NULL: out of memory. */
 json_t *bulk_job_json(struct bb_request *rq, const struct bulk_job *job);
 /* Returns the number of rows that were stored or have failed. */
 int64_t bulk_done(const struct bulk_job *job);
 /* Raises the event bulk.finished. On failure calls bb_end(). */
 void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job);
 
-/* Change a job at the request of `who`. */
+/* Change a job on behalf of `who`. They send a 404 or 409 if this is not possible. */
 int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, const char *id,
                      struct bulk_job *job);
 int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const char *id,
                     struct bulk_job *job);
 int bulk_job_delete(struct bb_request *rq, const struct bb_principal *who, const char *id);
 /*
- * Call in the transaction that cancelled the job: counts its rows and raises the event. On failure
- * calls bb_end(). Sets *job, which must live until the commit.
+ * Call in the transaction that set the job to `cancelled`. Counts the failed rows, reads the job
+ * into *job, which must live until the commit, and raises bulk.finished. On failure calls bb_end().
  */
 void bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
                         struct bulk_job *job);
 
 /* ---- rows.c: rows of a part. Memory belongs to the request ---- */
 
-/* The columns of a file, each as its index in the type's table; -1: not in the table. */
+/* The columns of a file. places[i] is the index of column i in the type's table; -1: unknown. */
 struct bulk_columns {
-    const struct bulk_type *type; /* NULL: no column is known */
+    const struct bulk_type *type; /* NULL: all columns are unknown */
     char separator;
     size_t count;
     int places[];
@@ -158,57 +158,57 @@ struct bulk_batch {
     size_t count;
 };
 
-/* Returns the index of a column in the type's table, by its name or alias; -1: none. */
+/* Returns the index of the column with this name or alias in the type's table; -1: none. */
 int bulk_place_of(const struct bulk_type *type, const char *name);
 struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_type *type,
                                      const json_t *header, char separator);
-/* Returns the columns of a job whose header was read. */
+/* Returns the columns of a job that was read with its header. */
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job);
 /*
- * Parses bytes of whole rows, which the upload has already parsed. `first` is the number of the
- * first row. Skips rows up to `after`; reads at most `most`. Out of memory: ends the request.
+ * Parses whole rows of a part, ending with a NUL; `first` is the number of the first row. Returns
+ * up to `most` rows with numbers above `after`. If memory runs out, ends the request.
  */
 struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_columns *columns,
                                  const char *bytes, int64_t first, int64_t after, size_t most);
-/* Returns the cell that names a row in the log, or NULL. */
+/* Returns the cell that names a row in the log, cut to 1,020 bytes; NULL: no such cell. */
 const char *bulk_name_of(struct bb_request *rq, const struct bulk_type *type,
                          const struct bb_bulk_row *row);
-/* Returns [{number, name, problems}] of rows with problems (or warnings, with `warnings`). */
+/* Returns [{number, name, problems}] as JSON for the *count rows with problems (or warnings). */
 const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *batch, bool warnings,
                                int64_t *count);
 /*
- * Calls the type's `check`, or `store` if tx is not NULL, with all rows without problems, in groups
- * of the size that the type requests. Returns 0 or -1: `bb_failed(rq)`.
+ * Passes all rows that have no problems yet to the type's `store`, or to `check` if `tx` is NULL,
+ * up to `rows_max` rows per call. Returns 0, or -1 on failure: then return bb_failed(rq).
  */
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
               const struct bulk_job *job);
 
-/* Selects the next part to read: the first one after `after` with rows of the kind `rows`. */
+/* Selects a part: the first one with rows of the kind `rows` and with numbers above `after`. */
 struct bulk_sought {
-    int64_t after, until; /* the last row seen; the part begins at or before `until` */
+    int64_t after, until; /* row numbers; a part that begins after `until` is not selected */
     enum { BULK_ALL_ROWS, BULK_GOOD_ROWS, BULK_LOST_ROWS } rows;
-    int64_t lost; /* with BULK_LOST_ROWS: rows after this one were cancelled */
-    size_t most;  /* rows of a part; 0: all */
+    int64_t lost; /* BULK_LOST_ROWS: failed rows, and all rows with numbers above this one */
+    size_t most;  /* maximum number of rows to parse; 0: all rows of the part */
 };
 
-/* A stored part, with its first `most` rows after `after`. */
+/* The part that bulk_part_next() has selected. */
 struct bulk_part {
-    int64_t last; /* the last of these rows */
-    size_t bytes;
-    json_t *findings, *warnings; /* by the numbers of the rows */
-    struct bulk_batch *batch;    /* NULL: there is no such part */
+    int64_t last;                /* number of the last row in `batch` */
+    size_t bytes;                /* of the whole part */
+    json_t *findings, *warnings; /* objects: row number to problems */
+    struct bulk_batch *batch;    /* NULL: no part was found */
 };
 
 int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, const char *id,
                    const struct bulk_sought *sought, struct bulk_part *part);
-/* Returns the findings or warnings of a row, borrowed, or NULL. */
+/* Returns the row's problems from `findings` or `warnings` of a part, borrowed, or NULL. */
 json_t *bulk_found(const json_t *findings, const struct bb_bulk_row *row);
 
 /*
- * The rows of a job that are not stored, as CSV: as they were sent, with a column `errors` added,
- * including the cancelled rows of a cancelled job. Free the result of bulk_failed_new() with
- * free(); NULL: out of memory. `mark`: with a byte order mark. bulk_failed_write() writes the
- * header line and the rows of the next part. It returns 1, 0 if no part is left, or -1 on failure.
+ * Writes the failed and cancelled rows of a job as CSV: as they were sent, with the column `errors`
+ * added. bulk_failed_new() returns the state, to be freed with free(), or NULL if out of memory;
+ * `mark`: begin with a byte order mark. Each call of bulk_failed_write() appends the rows of one
+ * part, the first call also the header line. It returns 1, 0 if no part is left, or -1 on failure.
  */
 struct bulk_failed;
 struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark);
@@ -219,27 +219,27 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *failed);
 /* An incoming file, from a request or a command. */
 struct bulk_source {
     const struct bulk_type *type;
-    const char *path, *name; /* its location, and its name at the sender */
+    const char *path, *name; /* where it is stored here, and its name at the sender */
     const struct bb_principal *who;
     int64_t organization;
     void (*warn)(struct bb_request *rq, void *arg, const char *text);
     void *warn_arg;
-    bool command; /* the command's: an interrupt ends the check, and success sends no response */
+    bool command; /* from the command: SIGINT stops the check, and success sends no response */
 };
 
-bool bulk_is_csv(const char *name); /* by its extension */
+bool bulk_is_csv(const char *name); /* whether the extension is .csv */
 /*
  * Scans a file, checks its rows and stores its parts as a job, which becomes visible at the end.
- * Returns the status of the response, or 0 for the command. Everything is deleted again unless
- * job->created is set. The status does not show this: it may be the stored response of another
- * request with the same Idempotency-Key.
+ * Returns the status of the response, or 0 for the command. job->created shows whether the job was
+ * created; otherwise it is deleted. (The status may be the stored response of another request with
+ * the same Idempotency-Key.)
  */
 int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job);
 
 /* ---- jobs, handlers and the command ---- */
 
 void bulk_run(struct bb_request *rq);
-void bulk_begin_run(struct bb_request *rq, void *unused); /* bulk_run(), for bb_run() */
+void bulk_begin_run(struct bb_request *rq, void *unused); /* calls bulk_run(); for bb_run() */
 void bulk_watch(struct bb_request *rq);
 void bulk_sweep(struct bb_request *rq);
 void bulk_tidy(struct bb_request *rq);

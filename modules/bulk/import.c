@@ -24,8 +24,8 @@ enum { IMPORT_FAILED = 1, IMPORT_USAGE = 2, IMPORT_INTERRUPTED = 130 };
 
 enum {
     LOOK_MS = 100,     /* between two queries of the progress */
-    STILL_MS = 3000,   /* after this time without progress, no host seems to store the rows */
-    SILENT_MS = 60000, /* without a response of the database, the command ends */
+    STILL_MS = 3000,   /* after this time without progress, this process stores rows */
+    SILENT_MS = 60000, /* after this time without a response of the database, the command ends */
     REST_MS = 20
 };
 
@@ -33,7 +33,7 @@ enum {
 struct input {
     struct bb_host *host;
     const char *from; /* path, or "-" for standard input */
-    int copy;         /* an unnamed file in memory; -1: no file */
+    int copy;         /* descriptor of an unnamed file in memory; -1: not open */
     bool piped;       /* the input was not a named file */
     bool yes;         /* the answer to a question begins with y */
     char path[32];    /* of the copy, valid while it is open */
@@ -48,11 +48,11 @@ struct import {
     char shown[512];              /* the text shown in place, without a newline */
     struct bulk_job job;          /* as created, except that cursor and counts are current */
     char status[16];              /* current status of the job; "": it was deleted */
-    int64_t moved_ms, heard_ms;   /* last progress; last response of the database */
-    bool alone;                   /* no host stores rows */
+    int64_t moved_ms, heard_ms;   /* times of the last progress and the last database response */
+    bool alone;                   /* no host stores rows, so this process does */
     bool working;                 /* this process is storing a batch */
-    struct bulk_failed *failures; /* the job's rows that are printed */
-    int found;                    /* whether there was a part to print; negative: failed */
+    struct bulk_failed *failures; /* for printing the rows that are not stored */
+    int found;                    /* result of bulk_failed_write() */
 };
 
 /* ---- messages: lines on standard error, and on a terminal also a text updated in place ---- */
@@ -359,7 +359,7 @@ static void import_note(struct import *import, const struct bulk_job *job)
     snprintf(import->status, sizeof(import->status), "%s", job->status);
 }
 
-/* Waits for a moment, and reads the progress. */
+/* Waits for LOOK_MS or REST_MS, and reads the job's progress. */
 static int import_look(struct bb_request *rq, void *arg)
 {
     struct import *import = arg;
@@ -381,8 +381,8 @@ static int import_look(struct bb_request *rq, void *arg)
 }
 
 /*
- * Cancels the job, or reports how it has just ended. Writes the rows that were not stored to
- * standard output, unless it is the terminal of a person who wants to stop.
+ * Cancels the job after an interrupt, or fails if the job has just ended. Prints the rows that were
+ * not stored, but not on a terminal: its user does not want to wait for them.
  */
 static void import_cancel(struct bb_request *rq, struct import *import)
 {
@@ -400,8 +400,8 @@ static void import_cancel(struct bb_request *rq, struct import *import)
 
 /*
  * Confirms the job, and watches it until it ends, the database stops responding, or the command is
- * interrupted. Reads the progress from the database, because hosts store the rows, as for any job.
- * If no host begins, this process stores rows, and hosts may still join. Returns the exit status.
+ * interrupted. Running hosts store the rows, so the progress is read from the database. If there is
+ * no progress for STILL_MS, this process stores rows, too. Returns the exit status.
  */
 static int import_run(struct bb_request *rq, struct import *import)
 {

@@ -7,8 +7,8 @@
 #include "modules/common/incoming.h"
 
 /*
- * The condition that the caller may see a job `j`: a job of its account, or any job for an Admin.
- * $1 to $4 are the id and the caller.
+ * The condition that the caller may see a job `j`: it is from the caller's account and one of the
+ * caller's organizations, or the caller is an Admin. MINE_ARGS() are its parameters.
  */
 #define MINE                                                                                       \
     "j.id = $1::uuid AND j.status <> 'arriving' AND ($2::boolean OR (j.account = $3::bigint"       \
@@ -16,7 +16,7 @@
 #define MINE_ARGS(who, id)                                                                         \
     bb_t(id), bb_b((who)->role == BB_ROLE_ADMIN), bb_i((who)->account),                            \
         bb_ints((who)->organizations, (who)->organization_count)
-/* The arguments for the caller and the job in the path. */
+/* The arguments `who` and `id`: the caller, and the job in the path. */
 #define CALLED(rq) (rq)->principal, bb_segment(rq, "bulkUploadId")
 
 struct bulk_job bulk_job_of(struct bb_request *rq, const struct bb_rows *rows, size_t row,
@@ -128,7 +128,7 @@ int bulk_list(struct bb_request *rq)
 
 /* ---- changes requested by the sender ---- */
 
-/* Responds to a change that found no job in the state that the change needs. */
+/* Sends a 404 or 409, because a change found no job in the state that it needs. */
 static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who, const char *id)
 {
     struct bulk_job job;
@@ -140,9 +140,9 @@ static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who
 }
 
 /*
- * Checks that the caller's role may still upload the type; an Admin may change every job. If the
- * type is not loaded, this cannot be checked, and no row can be stored either. Ends the request if
- * the change is refused.
+ * Ends the request if the caller's role may not upload the job's type any more. An Admin may change
+ * every job. If the type is not loaded, its roles are unknown: then only confirming is refused,
+ * which makes bulk.run store rows (`stores`).
  */
 static void job_check_role(struct bb_request *rq, bool stores)
 {
@@ -185,8 +185,8 @@ int bulk_confirm(struct bb_request *rq)
 
     if (refused)
         return refused;
-    if (!bb_pause_reason(rq)) /* otherwise bulk.run stores the rows after `busbar resume` */
-        (void)bb_run(rq->host, bulk_begin_run, NULL); /* bulk.run also starts, within a second */
+    if (!bb_pause_reason(rq)) /* while paused, the rows wait for `busbar resume` */
+        (void)bb_run(rq->host, bulk_begin_run, NULL); /* if it fails, bulk.run starts in 1 s */
     return bb_reply(rq, 200,
                     json_pack("{s:s, s:s, s:o}", "bulkUploadId", job.id, "status", job.status,
                               "progress",
@@ -208,9 +208,9 @@ void bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
                         struct bulk_job *job)
 {
     /*
-     * Rows that the check refused have failed; the other rows after the cursor are cancelled. This
-     * is a separate statement, because the first statement may have waited for a batch, and its
-     * snapshot does not show the changes of this batch.
+     * Rows with problems have failed; other rows after the cursor are cancelled. A separate
+     * statement counts them: the statement that cancelled the job may have waited for a batch, and
+     * its snapshot does not show the changes of that batch.
      */
     static const struct bb_sql total = {
         "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"
@@ -290,9 +290,9 @@ int bulk_delete(struct bb_request *rq)
 #define TURN_MS 500
 #define STALE_S 86400 /* seconds; no upload takes that long */
 
-#define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as in the index */
+#define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as in bulk_job_since */
 
-/* $1 days that finished jobs are kept, $2 days for jobs that were cancelled or never confirmed */
+/* $1 days after which finished jobs are deleted, $2 days for cancelled and unconfirmed jobs */
 static const struct bb_sql sweep = {
     "DELETE FROM bulk_job WHERE status <> 'confirmed' AND id = (SELECT id FROM bulk_job"
     " WHERE status <> 'confirmed' AND " SINCE " < now() - CASE status"
@@ -302,9 +302,9 @@ static const struct bb_sql sweep = {
 };
 
 /*
- * The job bulk.sweep deletes bulk uploads that finished more than bulk.retention_days ago, that
- * were cancelled or not confirmed for more than bulk.unfinished_days, and remains of uploads that
- * were never created.
+ * The job bulk.sweep deletes bulk uploads that finished more than bulk.retention_days ago, and
+ * uploads that were cancelled, or created and not confirmed, more than bulk.unfinished_days ago.
+ * Uploads that are still `arriving` are deleted after an hour.
  */
 void bulk_sweep(struct bb_request *rq)
 {

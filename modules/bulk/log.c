@@ -2,10 +2,10 @@
  * GET /api/bulk-upload/bulk-upload-log/:bulkUploadId: the rows of a job with their outcomes, a page
  * at a time; GET …/:bulkUploadId/failed.csv: the rows that are not stored; GET …/template.csv.
  *
- * A row that has a finding has failed. The other rows up to the job's cursor are stored. So failed
- * rows are searched by their findings, and other rows by their parts. A request holds the page and
- * one part at a time in memory. If rows are very large, a page ends early: after PAGE_BYTES of
- * parts were read.
+ * A row with a finding (bulk_finding: its problems) has failed. Of the other rows, those up to the
+ * job's cursor are stored. So failed rows are read from their findings, and other rows from their
+ * parts. A request has the page and one part in memory. A page of very large rows ends early, when
+ * PAGE_BYTES of parts were read.
  */
 #include <string.h>
 
@@ -17,18 +17,18 @@ enum { PAGE = 100, PAGE_BYTES = 1 << 20 };
 struct page {
     const struct bulk_job *job;
     const struct bulk_columns *columns;
-    const char *status; /* NULL: all */
-    const char *rest;   /* status of the rows after the job's cursor */
+    const char *status; /* the page shows only rows with this status; NULL: all */
+    const char *rest;   /* status of rows after the job's cursor that have not failed */
     int64_t after;
     size_t limit;
     json_t *rows;
     size_t bytes;   /* of parts that were read */
-    int64_t behind; /* the last row of the last part that was read */
+    int64_t behind; /* number of the last row that was read */
     bool end;       /* no part is left */
     bool more;      /* the page is full, and there may be more rows */
 };
 
-/* Adds the rows of the next part. Returns 0, or the status of the response sent. */
+/* Adds rows of the next part to the page. Returns 0, or the status of the response sent. */
 static int log_part_rows(struct bb_request *rq, void *arg)
 {
     struct page *page = arg;
@@ -106,13 +106,13 @@ int bulk_log(struct bb_request *rq)
         if (count)
             page.after = bb_cell_int(rq, rows, count - 1, 0);
     } else {
-        /* Each part that is read has rows to show, except parts at the cursor and at the start. */
+        /* Parts without such rows are skipped, unless they hold the row `after` or the cursor. */
         page.end = page.status && strcmp(page.status, "success") != 0 &&
-                   strcmp(page.status, page.rest) != 0; /* no row has this status */
+                   strcmp(page.status, page.rest) != 0; /* no row can have this status */
         while (!page.end && !page.more && !refused)
             refused = bb_scratch(rq, log_part_rows, &page);
         if (refused == 503)
-            bb_reply_header(rq, "Retry-After", "1"); /* bb_scratch() has freed the first one */
+            bb_reply_header(rq, "Retry-After", "1"); /* a header set in bb_scratch() is lost */
     }
     if (refused)
         return refused;
@@ -143,7 +143,7 @@ int bulk_failed_csv(struct bb_request *rq)
     return pieces_begin(rq, bulk->exports, &source, bulk_failed_new(&job, true));
 }
 
-/* Returns a header line with all columns of a type, and an example. */
+/* Sends a CSV file with a header line of all columns of a type, and a row of examples. */
 int bulk_template(struct bb_request *rq)
 {
     const struct bulk_type *type = bulk_type_named(rq->state, bb_arg(rq, "type"));

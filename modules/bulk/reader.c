@@ -6,7 +6,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define PIECE 4096 /* bytes between two checks of the limits */
+#define PIECE 4096 /* maximum bytes between two checks of the limits */
 #define BRAILLE_BLANK 0x2800
 #define CELL_TOO_LONG "has a cell of more than 32,768 bytes: is a quote not closed?"
 
@@ -118,7 +118,7 @@ static void reader_cell(void *cell, size_t length, void *arg)
     reader->length += length + 1;
 }
 
-/* libcsv also reports the ends of lines without cells: of blank lines, and of CRLF after the CR. */
+/* libcsv also calls this for blank lines, and for the LF after a CR: then there are no cells. */
 static void reader_line(int end, void *arg)
 {
     struct bulk_reader *reader = arg;
@@ -181,7 +181,7 @@ int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t lengt
     while (length && !status) {
         size_t piece = 0;
 
-        /* A piece ends at the end of a line, so that a row ends at the end of a piece. */
+        /* Each piece ends with a line, so that `fed` is the end of the row in reader_line(). */
         while (piece < length && piece < PIECE) {
             char c = bytes[piece++];
 
@@ -198,7 +198,7 @@ int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t lengt
     return status;
 }
 
-/* Strict mode finds a quote that is not closed. Used earlier, it would refuse cells such as 5". */
+/* Strict mode reports a quote that is not closed. Set earlier, it would refuse a cell like 5". */
 int bulk_reader_end(struct bulk_reader *reader)
 {
     csv_set_opts(&reader->parser, CSV_STRICT | CSV_STRICT_FINI);

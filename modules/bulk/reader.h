@@ -21,25 +21,25 @@ enum {
 };
 
 struct reader_row {
-    int64_t number;    /* counts from `number` of bulk_reader_begin(), blank rows too */
-    size_t begin, end; /* position of its bytes, including the end of the line */
+    int64_t number;    /* the first row has the `number` of bulk_reader_begin(); blank rows count */
+    size_t begin, end; /* positions; `end` follows the line end, or the CR of a CRLF */
     size_t count;
     const char *const *cells; /* end in NUL; valid only during the callback */
 };
 
 struct bulk_reader {
     struct csv_parser parser;
-    int (*on_row)(void *arg, const struct reader_row *row); /* called for each row; not 0: stop */
+    int (*on_row)(void *arg, const struct reader_row *row); /* a result other than 0 stops */
     void *arg;
     int64_t number;    /* of the current line */
     size_t fed, begin; /* bytes fed so far; position of the row's first byte */
-    int line_end;      /* the character that ended the previous line */
-    char *text;        /* the row's cells */
+    int line_end;      /* the character that ended the previous line: CR or LF */
+    char *text;        /* the cells of the current row, each with a NUL */
     size_t length;
     const char *cells[READER_COLUMNS_MAX];
     size_t count;
     bool full;            /* the row has a visible character */
-    int stopped;          /* the callback's result */
+    int stopped;          /* the last result of on_row() */
     char why[READER_WHY]; /* empty: no error */
     bool starved;         /* the error is lack of memory */
 };
@@ -49,10 +49,10 @@ int bulk_reader_begin(struct bulk_reader *reader, char separator, int64_t number
                       int (*on_row)(void *arg, const struct reader_row *row), void *arg);
 void bulk_reader_free(void *reader);
 
-/* Returns 0, -1 with the reason in `why`, or the callback's result if it stopped the reader. */
+/* Returns 0, -1 with the reason in `why`, or the result of on_row() that stopped the reader. */
 int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t length);
 
-/* Call at the end of the text; returns the same as bulk_reader_feed(). */
+/* Call at the end of the text. Returns the same values as bulk_reader_feed(). */
 int bulk_reader_end(struct bulk_reader *reader);
 
 /*

@@ -7,7 +7,7 @@
 #include "modules/bulk/bulk.h"
 #include "modules/bulk/scan.h"
 
-enum { NAME_BYTES = 1020 }; /* of a row's name in the log: 255 characters */
+enum { NAME_BYTES = 1020 }; /* maximum of a row's name in the log: 255 characters of 4 bytes */
 
 /* ---- columns ---- */
 
@@ -62,7 +62,7 @@ static char *rows_copy(struct bb_request *rq, const char *text)
     return memcpy(bb_alloc(rq, size), text, size);
 }
 
-/* Converts a cell to the value that the type gets, which is often the cell itself. */
+/* Returns the value of a cell for the type's functions, which often is the cell itself. */
 static const char *rows_value(struct bb_request *rq, const struct bulk_columns *columns,
                               const struct bb_field *column, const char *sent)
 {
@@ -169,7 +169,7 @@ struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_column
     parse->after = after;
     parse->most = most;
     if (bulk_reader_begin(&parse->reader, columns->separator, first, rows_parse, parse))
-        bb_alloc(rq, SIZE_MAX); /* ends the request */
+        bb_alloc(rq, SIZE_MAX); /* fails, which ends the request */
     bb_defer(rq, bulk_reader_free, &parse->reader);
     int status = bulk_reader_feed(&parse->reader, bytes, strlen(bytes));
 
@@ -202,7 +202,7 @@ const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *b
 
         if (!at)
             continue;
-        const char *name = bulk_name_of(rq, batch->type, row); /* may end the request */
+        const char *name = bulk_name_of(rq, batch->type, row); /* first: may end the request */
         json_t *problems = json_array();
 
         for (; at; at = at->next)
@@ -266,10 +266,7 @@ int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *
 int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, const char *id,
                    const struct bulk_sought *sought, struct bulk_part *part)
 {
-    /*
-     * $1 job, $2 last row seen, $3 the part begins at or before this row, $4 the kind of rows that
-     * it must have, $5 rows after this row are lost
-     */
+    /* $1 job; $2 `after`, $3 `until`, $4 `rows` and $5 `lost` of struct bulk_sought */
     static const struct bb_sql find = {
         "SELECT p.first_row, p.last_row, p.bytes, coalesce((SELECT json_object_agg(f.number,"
         " f.problems::json) FROM bulk_finding f WHERE f.job = p.job AND f.number > $2::bigint"
@@ -321,7 +318,7 @@ struct bulk_failed {
     bool begun; /* the header line was written */
     char separator;
     char id[BULK_ID];
-    char header[]; /* of the job */
+    char header[]; /* copy of the job's header */
 };
 
 struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark)
@@ -340,7 +337,7 @@ struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark)
     return failed;
 }
 
-/* Returns whether a column of the sent file is `errors`. It is omitted: failed.csv adds its own. */
+/* Returns whether a column has the name `errors`: then failed.csv replaces it by its own. */
 static bool rows_is_errors(const json_t *header, size_t column)
 {
     return !strcasecmp(json_string_value(json_array_get(header, column)), "errors");

@@ -1,6 +1,6 @@
 /*
- * The job bulk.run stores the rows of confirmed jobs in batches, each in a separate transaction, as
- * long as the sender of the job may store them.
+ * The periodic job bulk.run stores the rows of confirmed jobs in batches, each in a transaction. It
+ * cancels a job if its sender may not store the rows any more.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,39 +9,39 @@
 
 enum {
     TURN_MS = 500,
-    PAUSE_MS = 100,  /* maximum, between two batches */
-    LAPSED_MS = 500, /* how long a check of the sender is valid for a commit */
-    SMALL_ROWS = 50  /* per batch while requests wait; this takes a few milliseconds */
+    PAUSE_MS = 100,  /* maximum pause between two batches */
+    LAPSED_MS = 500, /* before a commit, an older check of the sender is repeated */
+    SMALL_ROWS = 50  /* per batch while the host is busy; a batch then takes a few milliseconds */
 };
 
-/* One transaction. Its pointers are invalid after its end. */
+/* The rows that one transaction stores. The pointers are invalid after the transaction. */
 struct batch {
     struct bulk_job job;
     const struct bulk_type *type;
     int64_t checked_ms;             /* when the sender's permission was checked */
-    struct bulk_batch all;          /* its rows */
-    int64_t cleared, cleared_bytes; /* number and bytes of the deleted findings */
+    struct bulk_batch all;          /* the rows */
+    int64_t cleared, cleared_bytes; /* number and bytes of the check's findings, now deleted */
     int64_t succeeded, failed;
     char id[BULK_ID]; /* of the job; empty: there was no job to run */
-    int64_t last;     /* last row of the batch; 0: no part is left */
-    int64_t tried;    /* the row of a batch with one row; otherwise 0 */
-    bool single;      /* rows are stored one by one: the database refuses one of them */
+    int64_t last;     /* number of the last row; 0: no part is left */
+    int64_t tried;    /* number of the row if the batch has only one; otherwise 0 */
+    bool single;      /* batches of one row, because the database refuses one of the rows */
     bool lapsed;      /* the sender lost permission: the batch is not stored */
 };
 
-/* One run of the job. */
+/* One run of bulk.run. */
 struct bulk_turn {
     const char *types;     /* JSON array of the loaded types */
-    bool small;            /* small batches, because requests are waiting */
+    bool small;            /* small batches, because requests keep the host busy */
     char refused[BULK_ID]; /* id of the job whose row the database refuses */
     int64_t refused_row;
-    struct batch batch; /* the last one */
+    struct batch batch; /* the current or last one */
 };
 
 /*
- * Returns NULL if the sender of the job may store its rows now, otherwise the reason why not. The
- * sender may have been suspended, or may have lost the role or organization. The operator's command
- * has no account and is always permitted.
+ * Returns NULL if the sender of the job may store its rows now, otherwise the reason why not: the
+ * sender was suspended, or has lost the role or organization. A job from `busbar bulk import` has
+ * no account, and may always store its rows.
  */
 static const char *run_lapsed(struct bb_request *rq, struct batch *batch)
 {
@@ -69,8 +69,8 @@ static const char *run_lapsed(struct bb_request *rq, struct batch *batch)
 }
 
 /*
- * Reads as many parts of the job as one call of the type's functions accepts, or only one part if
- * some of its rows are left for the next batch. Deletes the findings of the check for these rows.
+ * Reads the rows of the batch: as many parts as one call of the type's `store` accepts, or the next
+ * rows of one part. Deletes the check's findings for these rows, because `store` reports its own.
  */
 static void run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
 {
@@ -80,7 +80,7 @@ static void run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
         " AND last_row > $2::bigint ORDER BY last_row LIMIT $3::bigint",
         0,
     };
-    /* $1 job, $2 and $3 rows: after $2 and up to $3 */
+    /* $1 job; rows with numbers above $2, up to $3 */
     static const struct bb_sql forget = {
         "WITH gone AS (DELETE FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint"
         " AND number <= $3::bigint RETURNING octet_length(problems) AS bytes)"
@@ -123,10 +123,10 @@ static void run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     batch->cleared_bytes = bb_cell_int(rq, rows, 0, 1);
 }
 
-/* Counts the outcomes of the rows, and moves the cursor past them. */
+/* Stores the findings and the counts of stored and failed rows, and moves the cursor. */
 static void run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batch)
 {
-    /* $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 change in their bytes */
+    /* $1 job, $2 cursor, $3 succeeded, $4 failed, $5 findings, $6 change of `bytes` */
     static const struct bb_sql note = {
         "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
         " SELECT $1::uuid, f.number, f.name, f.problems"
@@ -136,7 +136,7 @@ static void run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batc
         " retry_at = NULL WHERE id = $1::uuid",
         BB_SQL_WRITE,
     };
-    /* $1 job, $2 and $3 rows. Finds their parts by the key: a job has thousands of parts. */
+    /* $1 job; parts of rows above $2, up to $3. The conditions use the key (job, last_row). */
     static const struct bb_sql recount = {
         "UPDATE bulk_part p SET failed = (SELECT count(*) FROM bulk_finding f WHERE f.job = p.job"
         " AND f.number BETWEEN p.first_row AND p.last_row) WHERE p.job = $1::uuid"
@@ -193,7 +193,7 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     if (bb_now_ms(rq->host) - batch->checked_ms > LAPSED_MS) {
         const char *reason = run_lapsed(rq, batch);
 
-        batch->lapsed = reason != NULL; /* the next batch ends the job */
+        batch->lapsed = reason != NULL; /* the next run_claim() cancels the job */
         if (reason)
             return bb_fail_text(rq, 409, reason);
     }
@@ -265,7 +265,7 @@ static int run_transaction(struct bb_request *rq, void *arg)
 /* Decides what follows a batch that has just failed. Returns whether to continue at once. */
 static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
 {
-    /* Stores the rows up to $2 one by one, to find the row that the database refuses. */
+    /* Makes batches of one row up to row $2, to find the row that the database refuses. */
     static const struct bb_sql one_by_one = {
         "UPDATE bulk_job SET single = greatest(single, $2::bigint) WHERE id = $1::uuid",
         BB_SQL_WRITE,
@@ -277,7 +277,7 @@ static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
     };
     const struct batch *batch = &turn->batch;
     const char *sqlstate = bb_sqlstate(rq);
-    /* Data that does not fit, a violated constraint, or an error that a statement has raised. */
+    /* SQLSTATE classes: invalid data, violated constraint, and errors that statements raise. */
     bool blames_rows =
         !strncmp(sqlstate, "22", 2) || !strncmp(sqlstate, "23", 2) || !strncmp(sqlstate, "BB", 2);
 

@@ -11,8 +11,8 @@
 
 enum {
     BUFFER = 65536,
-    LOOK_ROWS = 50, /* rows in which a header line is searched */
-    SHOWN = 5,      /* first cells shown if a line is not a header */
+    LOOK_ROWS = 50, /* rows that are searched for a header line */
+    SHOWN = 5,      /* number of cells that an error message about the header line shows */
     SHOWN_BYTES = 40
 };
 
@@ -39,15 +39,15 @@ static const struct {
     {"\xfe\xff", 2, "text in UTF-16"},
 };
 
-/* The first lines of a file, split with one separator. */
+/* The first rows of a file, split with one separator. */
 struct look {
     struct bulk_reader reader;
     const struct scan *scan;
     size_t rows;
-    size_t found;    /* known columns of the first line that is not blank, */
-    int64_t line;    /* its number */
-    char cells[400]; /* and its first cells */
-    size_t best;     /* the most known columns that a later line has */
+    size_t found;    /* known columns in the first row that is not blank */
+    int64_t line;    /* line number of that row, from 0 */
+    char cells[400]; /* the first cells of that row */
+    size_t best;     /* the most known columns in a later row */
     int64_t best_line;
 };
 
@@ -55,8 +55,8 @@ struct pass {
     struct scan *scan;
     struct look look;
     struct bulk_reader reader;
-    size_t base;  /* bytes before the reader's first: a byte order mark, and a line sep=X */
-    size_t lines; /* lines in `base` */
+    size_t base;  /* bytes of a byte order mark and a line sep=X, which the reader does not get */
+    size_t lines; /* number of such lines sep=X: 0 or 1 */
     bool whole;   /* the end of the file was read */
     char buffer[BUFFER];
 };
@@ -141,9 +141,9 @@ static int scan_look(void *arg, const struct reader_row *row)
 }
 
 /*
- * Finds the separator that yields the most known columns, and among equals the most frequent. A
- * first line sep=X sets the separator (`said`). Returns -1 if no separator yields a known column,
- * or if out of memory.
+ * Tries all separators. Chooses the one that splits the header line into the most known columns; on
+ * a tie, the most frequent one. If the file begins with sep=X, tries only X (`said`). Returns 0, or
+ * -1 if no separator yields a known column or memory runs out.
  */
 static int scan_find_separator(struct pass *pass, char said, const char *bytes, size_t length)
 {
@@ -155,7 +155,7 @@ static int scan_find_separator(struct pass *pass, char said, const char *bytes, 
     int64_t better = 0;
 
     scan->separator = frequent;
-    /* Try the most frequent separator last, because the error message shows its cells. */
+    /* Tries the most frequent separator last: an error message shows the cells of the last try. */
     for (size_t i = 0; i < sizeof(separators) && scan->is_column; i++) {
         char separator = i < sizeof(separators) - 1 ? separators[i] : frequent;
 
@@ -191,7 +191,7 @@ static int scan_find_separator(struct pass *pass, char said, const char *bytes, 
                      scan->names);
 }
 
-/* Returns the length of a first line sep=X, quoted or not, including its end, or 0. */
+/* Returns the length of a line sep=X or "sep=X", with its line end; 0: it is another line. */
 static size_t scan_separator_line(const char *bytes, size_t length, char *separator)
 {
     size_t at = length && bytes[0] == '"';
@@ -249,7 +249,7 @@ static int scan_row(void *arg, const struct reader_row *row)
     size_t columns = json_array_size(scan->header);
 
     if (!scan->header) {
-        pass->reader.number = 0; /* the rows after the header count from 1 */
+        pass->reader.number = 0; /* the next row gets the number 1 */
         return scan_header(scan, row);
     }
     if (scan->rows == scan->rows_max)
@@ -277,8 +277,8 @@ static int scan_row(void *arg, const struct reader_row *row)
 }
 
 /*
- * Returns the length of the text without a character that the end of the buffer cuts, or -1 if the
- * text is not UTF-8.
+ * Returns the length of the UTF-8 text without a last character that the end of the buffer has cut.
+ * Reports an error and returns -1 if the text is not UTF-8 or has NUL bytes.
  */
 static ssize_t scan_text_length(struct pass *pass, const char *bytes, size_t length)
 {
@@ -315,12 +315,12 @@ static int scan_stopped(struct pass *pass)
     return scan_fail(pass->scan, 400, "The file is not CSV: %s", pass->reader.why);
 }
 
-/* Examines the first buffer of the file, finds the separator, reads the rows. Returns 0 or -1. */
+/* Refuses other file types, finds the separator, and reads all rows. Returns 0 or -1. */
 static int scan_file(struct pass *pass, int fd)
 {
     struct scan *scan = pass->scan;
     const char *bytes = pass->buffer;
-    size_t length = 0; /* bytes in the buffer; at first the rest of a cut character */
+    size_t length = 0; /* bytes at `bytes`; they begin with the cut character of the last buffer */
     char said = '\0';
 
     for (bool first = true; !pass->whole; first = false, bytes = pass->buffer) {
@@ -422,8 +422,8 @@ static int scan_by_number(const void *left, const void *right)
 }
 
 /*
- * If two claims overlap, the later row has the problem, and later claims are compared with the
- * earlier row.
+ * Of two claims that overlap, the claim of the later row is the wrong one. The other claim becomes
+ * `holder`, with which the next claims are compared.
  */
 void scan_contradictions(void *arg)
 {

@@ -1,8 +1,8 @@
 /*
- * Scans a CSV file once, as a stream. Finds out whether it is CSV, its separator, header and number
- * of rows, and where it can be cut into parts of whole rows. Time is linear; memory does not grow
- * with the rows' texts. Also finds rows that contradict each other. The functions run on a pool's
- * thread, because they wait for the disk or take long.
+ * scan_run() reads a CSV file once, as a stream. It finds the separator, the header line and the
+ * number of rows, and cuts the file into parts of whole rows. Its memory does not grow with the
+ * rows' texts. scan_run(), scan_read() and scan_contradictions() run on a thread of a pool, because
+ * they wait for the disk or take long.
  */
 #ifndef BULK_SCAN_H
 #define BULK_SCAN_H
@@ -17,8 +17,8 @@ enum {
 };
 
 struct scan_part {
-    size_t begin, end;   /* in the file */
-    int64_t first, last; /* numbers of rows, from 1; blank rows count */
+    size_t begin, end;   /* positions in the file */
+    int64_t first, last; /* row numbers from 1; blank rows have numbers, too */
     size_t rows;         /* without blank rows */
 };
 
@@ -27,7 +27,7 @@ struct scan {
     const char *path;
     size_t part_rows; /* maximum rows in a part */
     size_t rows_max;
-    /* Known columns identify the header line. NULL: any first line is a header. */
+    /* Whether a name is a known column; a header line has one. NULL: any first line is a header. */
     bool (*is_column)(const void *type, const char *name);
     const void *type;
     const char *names; /* of the known columns for a message, such as "externalId, siteName" */
@@ -36,7 +36,7 @@ struct scan {
     char why[1200];
     char separator;
     json_t *header; /* names of the columns, without invisible characters */
-    /* For columns without a name, the first row with a value; NULL: all columns have names. */
+    /* For each column without a name, the first row with a value in it. NULL: all have names. */
     int64_t *unnamed;
     struct scan_part *parts;
     size_t part_count;
@@ -52,7 +52,7 @@ void scan_unguard(char *text);
 /* Returns the separator of a header line: the most frequent of , ; tab and | outside of quotes. */
 char scan_separator(const char *bytes, size_t length);
 
-/* Reads a part of a file completely. Returns 0, or -1. */
+/* scan_read() reads `length` bytes at `begin`, or sets `failed`. */
 struct scan_read {
     const char *path;
     size_t begin, length;
@@ -61,16 +61,16 @@ struct scan_read {
 };
 void scan_read(void *read);
 
-/* A name that a row reserves for a period. It is hashed; accidental collisions do not occur. */
+/* A name that a row reserves for a period (struct bb_bulk_claim). */
 struct scan_claim {
-    uint64_t name;
+    uint64_t name; /* its hash, with 64 bits */
     int64_t from, until;
     int32_t number;  /* of the row */
-    int32_t column;  /* the column for a problem; -1: no column */
-    int32_t against; /* the earlier row that this one contradicts; or 0 */
+    int32_t column;  /* index of the column that a problem names; -1: none */
+    int32_t against; /* number of an earlier row with an overlapping claim; or 0 */
 };
 
-/* Keeps only the claims that contradict an earlier row of the file, in the order of the rows. */
+/* scan_contradictions() keeps the claims that overlap an earlier row's, in the order of rows. */
 struct scan_claims {
     struct scan_claim *list;
     size_t count;

@@ -1,8 +1,9 @@
 /*
- * POST /api/bulk-upload, and the same for the command: makes a job from a file. The file is
- * scanned. Then, part by part, its rows are parsed, their type checks them, and the part is stored
- * with the findings. Finally, rows that contradict each other are found. If the file is refused, or
- * the host dies, the job stays invisible (arriving); it is deleted at once or by the sweep.
+ * POST /api/bulk-upload and `busbar bulk import` make a job from a file. The file is scanned. Then
+ * each part is parsed, the type checks its rows, and the part is stored with the problems of its
+ * rows (findings). Finally, rows that contradict each other are found. Until then the job is
+ * invisible (`arriving`). If the file is refused, the job is deleted. After a crash, the sweep
+ * deletes it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "modules/bulk/scan.h"
 #include "modules/common/hash.h"
 
-enum { JOB_BYTES = 4096 }; /* counted for each job in addition to its file */
+enum { JOB_BYTES = 4096 }; /* added to the size of each job */
 
 #define REMOVED "The bulk upload took too long and was removed: send it again"
 
@@ -22,10 +23,10 @@ struct upload {
     struct bulk_columns *columns;
     struct scan scan;
     struct scan_claims claims;
-    bool checked;                 /* all parts were checked; contradictions follow */
-    size_t next;                  /* next contradiction */
-    const struct scan_part *part; /* the part that is read */
-    int64_t left;                 /* bytes that the organization may still use */
+    bool checked;                 /* all parts were checked; upload_part() adds contradictions */
+    size_t next;                  /* index of the next contradiction in `claims` */
+    const struct scan_part *part; /* the part for upload_part() */
+    int64_t left;                 /* bytes that the organization may store, with this job */
 };
 
 static void upload_drop(void *arg)
@@ -48,7 +49,7 @@ static int upload_over_quota(struct bb_request *rq)
 
 /* ---- the parts ---- */
 
-/* Checks the rows of a part and notes their claims. Returns 0, or -1: `bb_failed(rq)`. */
+/* Checks the rows of a part, and adds their claims to `claims`. Returns 0, or -1 on failure. */
 static int upload_check(struct bb_request *rq, struct upload *upload, struct bulk_batch *batch)
 {
     if (bulk_call(rq, NULL, batch, upload->job))
@@ -71,7 +72,7 @@ static int upload_check(struct bb_request *rq, struct upload *upload, struct bul
     return 0;
 }
 
-/* Adds a problem to each row that contradicts an earlier row, and removes all other rows. */
+/* Adds a problem to each row that contradicts an earlier row. Removes other rows from the batch. */
 static void upload_contradict(struct bb_request *rq, struct upload *upload,
                               struct bulk_batch *batch)
 {
@@ -97,12 +98,12 @@ static void upload_contradict(struct bb_request *rq, struct upload *upload,
     batch->count = wrong;
 }
 
-/* Checks the rows of the part or, if `checked`, adds contradictions. Stores the findings. */
+/* Stores a part after checking its rows. If `checked`, only adds problems for contradictions. */
 static int upload_part(struct bb_request *rq, void *arg)
 {
     /*
-     * $1 job, $2 and $3 last and first row, $4 rows, $5 rows with problems, $6 bytes, $7 findings,
-     * $8 warnings
+     * $1 job, $2 last row, $3 first row, $4 number of rows, $5 number of failed rows, $6 text of
+     * the part, $7 findings, $8 warnings
      */
     static const struct bb_sql put = {
         "WITH found AS (INSERT INTO bulk_finding (job, number, name, problems)"
@@ -178,7 +179,7 @@ static int upload_check_parts(struct bb_request *rq, struct upload *upload)
             refused = bb_scratch(rq, upload_part, upload);
     }
     if (refused == 503)
-        bb_reply_header(rq, "Retry-After", "1"); /* bb_scratch() has freed the first one */
+        bb_reply_header(rq, "Retry-After", "1"); /* a header set in bb_scratch() is lost */
     return refused;
 }
 
@@ -219,13 +220,13 @@ static int upload_find_columns(struct bb_request *rq, struct upload *upload)
     return 0;
 }
 
-/* Stores the job, invisibly, and reserves the bytes of the file. */
+/* Stores the job as `arriving`, and adds the file's size to the organization's used bytes. */
 static int upload_arrive(struct bb_request *rq, struct upload *upload)
 {
     /*
-     * $11 limit of an account's jobs that have not ended, $12 bytes, $13 the organization's quota
-     * in bytes. A job that has been arriving for longer than an upload can take was left by a crash
-     * and does not count.
+     * $11 maximum number of the account's jobs that have not ended, $12 size of this job in bytes,
+     * $13 quota of the organization in bytes. Jobs that have been `arriving` for more than 5
+     * minutes are not counted, because a crash may have left them.
      */
     static const struct bb_sql put = {
         "WITH r AS (SELECT (SELECT count(*) FROM bulk_job WHERE account = $2::bigint AND"
@@ -322,7 +323,7 @@ static int upload_create(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job)
 {
-    /* Does not delete a job that was created, even if its response was lost. */
+    /* Does not delete a job whose commit succeeded but whose commit response was lost. */
     static const struct bb_sql drop = {
         "DELETE FROM bulk_job WHERE id = $1::uuid AND status = 'arriving'", BB_SQL_WRITE};
     const struct bulk_type *type = source->type;

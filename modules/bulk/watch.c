@@ -19,7 +19,7 @@ struct watcher {
     int64_t account;
     char id[BULK_ID];
     char status[16]; /* the status that was sent last */
-    int64_t done;    /* the number that was sent last */
+    int64_t done;    /* the number of done rows that was sent last */
 };
 
 /* Called when the stream has ended. Nothing refers to the watcher after this. */
@@ -36,8 +36,8 @@ static void watch_closed(struct bb_stream *stream, void *arg)
 }
 
 /*
- * Formats the job as an event, with the same JSON as the log. Call without the lock, because
- * running out of memory ends the fiber.
+ * Formats the job as an event; its data is the job's JSON in the API. Call without the lock: if
+ * memory runs out, the fiber ends, and would never unlock it.
  */
 static const char *watch_event(struct bb_request *rq, const struct bulk_job *job)
 {
@@ -47,7 +47,7 @@ static const char *watch_event(struct bb_request *rq, const struct bulk_job *job
                      bb_json(rq, json, NULL));
 }
 
-/* Sends a text about the job. Call with the lock held. */
+/* Sends `text`, an event about the job. Ends the stream after the last one. Needs the lock. */
 static void watch_send(struct bb_request *rq, struct watcher *watcher, const struct bulk_job *job,
                        const char *text)
 {
