@@ -148,7 +148,7 @@ struct certificate_issued {
 int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
                      const struct certificate_issued *issued);
 
-/* due.c: called for the event device.updated. */
+/* due.c: the hook on the event device.updated. */
 int certificate_device_changed(struct bb_request *rq, struct bb_tx *tx,
                                const struct bb_event *event, void *state);
 

@@ -293,7 +293,7 @@ static int cycle_issue(struct bb_request *rq, const struct bb_rows *rows, size_t
 int64_t certificate_cycles(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
-    int64_t passed = atomic_load(&certificate->cycles_failed); /* they failed in earlier runs */
+    int64_t passed = atomic_load(&certificate->cycles_failed); /* failed cycles of earlier runs */
     int64_t until = certificate_turn(rq), cycles = 0, failures = 0;
     size_t count = BATCH;
 

@@ -2,15 +2,14 @@
  * Marks cycles as due when new readings arrive, and when the ceiling of a device changes.
  *
  * The service "readings" returns the devices whose readings were stored since the last call, with
- * the range of the readings' ends. The devices and ranges are noted first, and a later statement
- * processes the notes: only a later statement is sure to see the readings of a request whose lock
- * the first statement had to wait for. The cycles of the readings become due, in the group in which
- * the device was at that time; readings of a time without a group are ignored. Devices take turns,
- * with a part of their readings each time, so that a device with readings of seconds over years
- * does not delay other devices.
+ * the range of the readings' ends. A first statement notes these devices and ranges. It may wait
+ * for the lock of a request that stores readings, and cannot see these readings. So a later
+ * statement processes the notes: it marks the cycles of the readings as due, in the group in which
+ * the device was at that time. Readings of a time without a group are ignored. At most READINGS
+ * readings of a device are processed before the next device, so that no device delays the others.
  *
- * A cycle that is due already is written again: a run that is about to take it with an older
- * snapshot of the readings gets a conflict (cycle.c), and leaves the cycle to a later run.
+ * A cycle that is due already is marked again. So a run that is about to issue it with an older
+ * snapshot of the readings fails with a conflict (cycle.c), and a later run issues it.
  */
 #include <string.h>
 
@@ -67,8 +66,8 @@ static const struct bb_sql look = {
 struct looked {
     int64_t size;  /* devices per batch */
     int64_t count; /* devices of the last batch */
-    int64_t after; /* the last device processed; 0: start */
-    bool rest;     /* since the start, a device had readings left */
+    int64_t after; /* the last device processed; 0: begin with the first */
+    bool rest;     /* one of the devices processed since the start has readings left */
 };
 
 static int due_look(struct bb_request *rq, struct bb_tx *tx, void *arg)

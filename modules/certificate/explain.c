@@ -44,8 +44,8 @@
     " ORDER BY covers DESC, x.end_at LIMIT $4::int)"
 
 /*
- * $1 device, $2 point in time, $3 threshold, $4 number of readings. Returns the readings that cover
- * the point in time or end in the cycle. Every row has the cycle, so there is always at least one row.
+ * $1 device, $2 point in time, $3 threshold, $4 number of readings. Each row has the group, the
+ * cycle, and a reading that covers the time or ends in the cycle. If one is missing, it is null.
  */
 static const struct bb_sql explain = {
     CYCLE " SELECT c.id, c.name, c.frequency,"
@@ -79,7 +79,7 @@ static struct bb_device explain_find(struct bb_request *rq, const char *key)
     return device;
 }
 
-/* Like explain_find(), but reads a key of digits as the device's id. */
+/* Like explain_find(), but a key that has only digits is the device's id. */
 static struct bb_device explain_find_device(struct bb_request *rq, const char *key)
 {
     const struct certificate *certificate = rq->state;

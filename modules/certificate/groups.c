@@ -73,7 +73,7 @@ static const struct bb_sql taken = {
     " ON g.id = m.group_id WHERE g.end_at IS NULL OR g.end_at > now() ORDER BY t.place",
     0};
 
-/* $1 group, $2 name or null, $3 end or null (infinity: the group has no end) */
+/* $1 group, $2 name, $3 end (infinity: none); null leaves the name or the end unchanged */
 static const struct bb_sql change = {
     "SELECT certificate_change($1::bigint, $2, $3::timestamptz)", BB_SQL_WRITE};
 
@@ -339,7 +339,7 @@ int certificate_group_shared(struct bb_request *rq)
     return bb_reply_fields(rq, rows, limit, 0, certificate_shared_fields, 7);
 }
 
-/* Runs a statement, unless it is NULL, and responds with the organizations. */
+/* Runs `sql` unless it is NULL. Responds with the organizations with which the group is shared. */
 static int group_share_with(struct bb_request *rq, const struct bb_sql *sql, int64_t organization)
 {
     struct bb_value group = bb_i(bb_segment_int(rq, "id"));

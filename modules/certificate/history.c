@@ -30,9 +30,9 @@ static const struct bb_sql next = {
     BB_SQL_WRITE};
 
 /*
- * $1 devices, of which some may have been deleted, $2 threshold, $3 number of readings, $4 status of
- * the entries. The insert of a reading that was issued already conflicts with its entry. If there
- * are more than $3 readings, the last device with readings continues after its last reading, and
+ * $1 devices, of which some may have been deleted, $2 threshold, $3 maximum number of readings, $4
+ * status of the entries. ON CONFLICT skips readings that were issued before. If the statement has
+ * read $3 readings, the note of the last device now begins at its last reading, and the notes of
  * later devices stay unchanged. The first row always exists.
  */
 static const struct bb_sql issue = {
@@ -78,7 +78,7 @@ struct chunk {
     int64_t most;   /* maximum number of devices */
     int64_t device; /* last device of the chunk */
     size_t count;   /* devices that had readings left */
-    int64_t issued; /* certificates, in all chunks so far */
+    int64_t issued; /* certificates issued in all chunks so far */
 };
 
 /* Issues the next chunk of readings, and deletes the notes of devices without further readings. */

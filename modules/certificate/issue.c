@@ -53,10 +53,9 @@ int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
  * If certificate.issuer is `internal`, there is no external issuer to wait for, so entries that
  * were requested while the issuer was external become Succeeded.
  *
- * $1 number of entries, $2 and $3 the last entry of the previous batch, so that earlier index
- * entries are not read again. Skips entries that another run has locked, instead of waiting for
- * each of its batches. IS TRUE: PostgreSQL looks up ids in a hash table, instead of a join planned
- * from old statistics.
+ * $1 number of entries, $2 and $3 start and id of the last entry of the previous batch. Skips
+ * entries that another run has locked, instead of waiting for it. IS TRUE prevents a join, which
+ * PostgreSQL might plan badly from old statistics: the ids are looked up in a hash table instead.
  */
 static const struct bb_sql finalize = {
     "WITH taken AS MATERIALIZED (SELECT start_at, id FROM certificate_entry"
@@ -97,9 +96,9 @@ static int64_t issue_finalize(struct bb_request *rq, bool *more)
 enum { HISTORIES, DUE, CHANGED, CYCLES, OLDER, STEPS };
 
 struct work {
-    int64_t done[STEPS]; /* work of each step in this run; -1: the step failed */
+    int64_t done[STEPS]; /* what each step returned */
     bool failed;         /* a step failed */
-    bool more;           /* work is left that was not tried */
+    bool more;           /* work is left for another run */
 };
 
 /* Each step has a time limit, so that no step waits until another step has nothing left to do. */
@@ -121,7 +120,7 @@ static void issue_run(struct bb_request *rq, struct work *work)
     }
 }
 
-/* Between two runs, other work can use the connection, and a stop or reload can take effect. */
+/* Runs again if work is left. Between two runs, other work can use the database connection. */
 void certificate_issue(struct bb_request *rq)
 {
     struct work work;

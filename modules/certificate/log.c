@@ -48,7 +48,7 @@ enum text {
     OF_OTHER, /* the country's other code */
     OF_FUEL,
     OF_TYPE,
-    CHOSEN, /* the ids, as an array; NULL: any device, or too many to keep */
+    CHOSEN, /* ids of devices with these properties; NULL: any device, or above FEW_DEVICES */
     TEXTS
 };
 
@@ -116,7 +116,7 @@ static struct filter log_filter_read(struct bb_request *rq)
     return filter;
 }
 
-/* The key by which entries are searched: the first in this order that the filter has. */
+/* How a statement finds the entries: by the first of these keys that the filter has. */
 enum way { BY_DEVICE, BY_CHOSEN, BY_GROUP, BY_ORGANIZATION, BY_TIME, WAYS };
 
 static enum way log_filter_way(const struct filter *filter)
@@ -166,7 +166,7 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
 /* The filter's condition for a statement that reads entries of any device. */
 #define NARROW NARROW_CHOSEN " AND ($19::bigint[] IS NULL OR e.device = ANY ($19::bigint[]))"
 
-/* The sub-select runs once, because all entries of a device or group have one organization. */
+/* One sub-select suffices, because all entries of a device or group have the same organization. */
 #define SEES_DEVICE                                                                                \
     "($1::boolean OR (SELECT o.organisation FROM certificate_entry o WHERE o.device = $3::bigint"  \
     " LIMIT 1) = ANY($2::bigint[]))"
@@ -194,7 +194,7 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
 #define FETCH(from)                                                                                \
     "SELECT " CERTIFICATE_COLUMNS " FROM (" from ") e" CERTIFICATE_OF_ENTRY " ORDER BY " NEWEST
 #define OF_ALL(condition) FETCH("SELECT * FROM certificate_entry e WHERE " condition)
-/* Selects the newest entries of each id, and the newest of all these entries. */
+/* Selects the $8 newest entries for each of the ids, and then the $8 newest of these entries. */
 #define OF_EACH(ids, condition)                                                                    \
     FETCH("SELECT e.* FROM (SELECT DISTINCT unnest(" ids ") AS id) o CROSS JOIN LATERAL"           \
           " (SELECT * FROM certificate_entry e WHERE " condition ") e"                             \
@@ -408,9 +408,9 @@ static json_t *log_total(struct bb_request *rq, const struct bb_rows *rows, size
 }
 
 /*
- * GET /api/certificate-log/totals: entries summed by device, group or month (UTC, by the start of
- * the certified period), in this order. A cursor is the id of the last device or group seen (0 for
- * entries without a group), or the start of the last month in ms since 1970.
+ * GET /api/certificate-log/totals: sums for each device, each group, or each month (UTC) in which
+ * certified periods start. A cursor is the last key seen: the id of a device or group (0 for
+ * entries without a group), or the start of a month in ms since 1970.
  */
 int certificate_totals(struct bb_request *rq)
 {

@@ -25,7 +25,7 @@ struct asset_bytes {
 struct asset {
     struct asset *next;
     char *name;
-    bool hashed; /* its name changes with its content */
+    bool hashed; /* a file below assets/, whose name has a hash of the content */
     char tag[20];
     struct asset_bytes forms[ASSET_FORMS];
 };

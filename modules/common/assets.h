@@ -1,8 +1,8 @@
 /*
- * Files for browsers: pages and the files that pages use. A directory of files is read into memory
- * when a generation is opened, so that no path in a request ever reaches the file system. Files
- * below assets/ have a hash in their names, so browsers may cache them forever. FILE.br and FILE.gz
- * are the compressed versions of FILE (scripts/make-web builds all of them).
+ * Files for browsers: pages and the files that pages use. Startup and each reload read a directory
+ * of files into memory, so that no path in a request ever reaches the file system. Files below
+ * assets/ have a hash in their names, so browsers may cache them forever. FILE.br and FILE.gz are
+ * the compressed versions of FILE (scripts/make-web builds all of them).
  */
 #ifndef COMMON_ASSETS_H
 #define COMMON_ASSETS_H
@@ -21,10 +21,10 @@ int assets_open(struct bb_host *host, const char *own, const char *installed, co
 void assets_free(struct assets *assets);
 
 /*
- * Responds to GET with the file of assets/ that the segment `file` names (without this segment:
- * with the page), in an encoding that the client accepts (br, gzip). Responds with 304 if the
- * client has the file already, or with 404 if there is no file or `assets` is NULL. Pages get a
- * policy against scripts and styles of other hosts.
+ * Responds to GET with the file of assets/ that the path segment `file` names, or without this
+ * segment with index.html, compressed (br, gzip) if the client accepts it. Responds with 304 if the
+ * client has the file already, or with 404 if there is no such file or `assets` is NULL. A
+ * Content-Security-Policy prevents pages from loading scripts and styles of other hosts.
  */
 int assets_reply(struct bb_request *rq, const struct assets *assets);
 

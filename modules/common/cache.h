@@ -12,16 +12,16 @@
 struct cache;
 
 /*
- * Creates a cache with a number of entries; with 0 it keeps nothing. Places in the table depend
- * on a random seed, so that no client can fill one set. Returns NULL if out of memory.
+ * Creates a cache for a number of values; with 0 it stores none. `seed` must be random: the set of
+ * a key depends on it, so that no client can fill one set. Returns NULL if out of memory.
  */
 struct cache *cache_new(size_t entries, uint64_t seed);
 void cache_free(struct cache *cache);
 
 /*
- * Returns the size of a value, which is copied to `into` if it fits in `room` bytes; 0: not found.
- * Pass *epoch to cache_put() with the value queried after a miss: every removal changes the epoch,
- * so cache_put() keeps only values that no removal has made outdated.
+ * Copies a key's value to `into` if it fits in `room` bytes. Returns its size, or 0 if not found.
+ * If not found, query the value and pass it to cache_put() with *epoch. Each removal changes the
+ * epoch. If the epoch has changed, cache_put() stores nothing, because the value may be outdated.
  */
 size_t cache_get(struct cache *cache, const void *key, size_t length, void *into, size_t room,
                  uint64_t *epoch);

@@ -27,7 +27,7 @@ enum {
 
 struct http_client {
     struct http_client_options options;
-    bool authorities_in_a_file; /* libcurl caches a file, but not the system's directory */
+    bool authorities_in_a_file; /* do not use the directory, because libcurl caches only a file */
     struct target_guard guard;
     CURLM *multi; /* NULL: not needed, or out of memory */
     bool broken;  /* the multi handle ran out of memory internally and must not be used any more */
@@ -204,8 +204,8 @@ void http_request_close(struct http_request *request)
 }
 
 /*
- * Returns whether the server is the reason of a failure. libcurl does not distinguish a name that
- * does not exist from a name server that does not answer, so neither is the server's fault.
+ * Returns whether the server caused a failure. A failed name lookup is not the server's fault: it
+ * may mean that the name does not exist, or that the name server does not respond.
  */
 static bool http_is_servers_fault(const struct http_request *request, CURLcode code)
 {

@@ -2,9 +2,9 @@
  * HTTP requests to other servers, with libcurl's multi interface and an epoll. Requests use
  * HTTP/1.1, or HTTP/2 if a server offers it over TLS, without redirects, proxies, .netrc or
  * cookies. Certificates are verified, and the target guard decides where a socket may connect
- * (target.h). Connections are kept alive between requests. If a kept connection dies without a
- * response, GET, HEAD, OPTIONS, PUT and DELETE are sent once more on another connection; other
- * methods are sent once (RFC 9110, 9.2.2).
+ * (target.h). Connections are reused. If a reused connection breaks before the response, GET, HEAD,
+ * OPTIONS, PUT and DELETE are sent once more on another connection; other methods are sent once
+ * (RFC 9110, 9.2.2).
  *
  * A client, its requests and all their callbacks belong to one thread at a time. Each module that
  * uses this has its own copy compiled in.
@@ -26,7 +26,7 @@
 
 struct http_client;
 
-/* The borrowed texts and rules must live as long as the client. */
+/* The texts and rules are borrowed: they must live as long as the client. */
 struct http_client_options {
     const struct target_rules *rules; /* NULL: all addresses are allowed */
     const char
@@ -55,7 +55,7 @@ struct http_request {
     struct curl_slist *headers;
     const char *body;   /* NULL: no body, or in `file` */
     FILE *file;         /* the body, from the beginning; NULL: in `body` */
-    int64_t length;     /* of the body */
+    int64_t length;     /* bytes of the body */
     int64_t timeout_ms; /* for the whole request */
     /* Receives a piece of the body of a 200. Returns 0, or -1 to end the request. NULL: the body is
      * kept in `bytes`, as the bodies of other responses always are. */
@@ -89,7 +89,7 @@ struct http_request {
     CURL *easy;
     LIST_ENTRY(http_request) link; /* in the list of requests in flight */
     struct target_socket socket;
-    int64_t late_at_ms; /* libcurl must have ended the request by this time */
+    int64_t late_at_ms; /* the client ends the request then if libcurl has not done so */
     size_t room, head_bytes, body_bytes;
 };
 
@@ -120,8 +120,8 @@ void http_client_start(struct http_client *client, struct http_request *request)
 void http_client_perform(struct http_client *client, struct http_request *request);
 
 /*
- * Waits up to wait_ms for sockets, timers or wake_fd, and ends requests. wake_fd is an eventfd,
- * which is drained, or -1.
+ * Waits up to wait_ms for sockets, timers or wake_fd, runs libcurl, and ends requests. wake_fd is
+ * an eventfd, which this function drains, or -1.
  */
 void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms);
 

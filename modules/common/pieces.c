@@ -16,11 +16,11 @@ enum {
 struct pieces {
     struct bb_host *host;
     struct slots *slots;
-    int64_t account; /* holds a slot for this account */
+    int64_t account; /* the account that holds the slot */
     const struct pieces_source *source;
     void *state;
     bool begun; /* the array has items already */
-    int more;   /* result of the last piece: 1, 0 or -1 */
+    int more;   /* 1: another piece follows; 0: the response is complete; -1: it has failed */
     pthread_mutex_t lock;
     /* Guarded by the lock. */
     struct bb_stream *stream; /* NULL: closed */
@@ -157,7 +157,7 @@ int pieces_begin(struct bb_request *rq, struct slots *slots, const struct pieces
     struct bb_stream_options options = {
         .size = sizeof(options),
         .type = source->name ? "text/csv; charset=utf-8" : "application/json; charset=utf-8",
-        .limit = SIZE_MAX, /* the stream never holds more than two pieces */
+        .limit = SIZE_MAX, /* not needed, because at most two pieces are unsent */
         .closed = pieces_closed,
         .arg = pieces,
         .whole = true,

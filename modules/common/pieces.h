@@ -31,10 +31,10 @@ struct pieces_source {
     int (*write)(struct bb_request *rq, struct csv *text, void *state);
 };
 
-/* Appends an item to an array and takes ownership of it; NULL means out of memory. */
+/* Appends an item to the array and takes ownership of the item. With NULL, the response fails. */
 void pieces_add(struct bb_request *rq, struct csv *text, json_t *item);
 
-/* Appends an item as JSON text, which lives as long as the request. */
+/* Appends a copy of an item that is JSON text. With NULL, the response fails. */
 void pieces_add_text(struct bb_request *rq, struct csv *text, const char *item);
 
 /*

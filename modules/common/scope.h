@@ -1,11 +1,11 @@
-/* The organizations whose data a request is about, and checks that an organization exists. */
+/* The organizations whose data a request may use, and checks that an organization exists. */
 #ifndef COMMON_SCOPE_H
 #define COMMON_SCOPE_H
 
 #include <busbar/busbar.h>
 
 struct scope {
-    bool all; /* an Admin who names no organization */
+    bool all; /* all organizations: an Admin has named none */
     const int64_t *organizations;
     size_t count;
 };

@@ -12,7 +12,7 @@ static const struct bb_field success_reply[] = {
     {.name = "success", .type = BB_BOOL, .flags = BB_REQUIRED},
 };
 
-/* The `errors` of a route; 404 is for another object than the one in the path. */
+/* For `errors` of a route. 404 means that an object other than the one in the path is missing. */
 static const int conflict[] = {409, 0}, conflict_or_absent[] = {404, 409, 0};
 
 /* clang-format off */
@@ -27,7 +27,7 @@ static const struct bb_field problem_fields[] = {
     {.name = "params", .type = BB_OBJECT, .help = "The parameters of the code, if it has any."},
 };
 
-/* Of the command `MODULE doctor` of a module with stored contents. */
+/* Options of the command `MODULE doctor`, which checks the files that a module has stored. */
 static const struct bb_field doctor_options[] = {
     {.name = "all", .type = BB_BOOL, .help = "Check all files, not only 50,000 of them."},
 };

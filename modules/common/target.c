@@ -55,7 +55,7 @@ static const struct bb_network global_v6[] = {{{{{0x20}}}, 3}};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Gets the address of a socket address, IPv4 mapped. Returns 0, or -1 if it is not IP. */
+/* Sets *out to the address, IPv4 as mapped IPv6. Returns 0, or -1 if it is not an IP address. */
 static int target_address(struct in6_addr *out, const struct sockaddr *from)
 {
     if (from->sa_family == AF_INET6) {
@@ -70,7 +70,7 @@ static int target_address(struct in6_addr *out, const struct sockaddr *from)
 
 /* ---- rules ---- */
 
-/* Below 1024, only ports 80 and 443 are allowed. These ports above 1024 have other services. */
+/* Ports of other services than web servers. Below 1024, only ports 80 and 443 are allowed. */
 static const int closed_ports[] = {
     1080, 1433, 1521, 1719, 1720, 1723,  2049,  2375,  2376,  2379,  2380, 3306,
     3389, 3659, 4045, 4190, 5060, 5061,  5432,  5433,  5672,  5900,  5984, 6000,

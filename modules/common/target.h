@@ -52,8 +52,8 @@ extern const struct bb_field target_network_item[1], target_port_item[1];
 // clang-format on
 
 /*
- * Reads the settings (NULL: empty): lists of networks, of ports, and of networks with all ports.
- * `ports` must outlive the rules. Returns 0, or -1 with the reason in `why` and empty rules.
+ * Reads the settings allow_networks, allow_ports and open_networks (NULL: empty). `ports` must
+ * outlive the rules. Returns 0, or -1 with the reason in `why` and empty rules.
  */
 int target_rules_read(struct target_rules *rules, const json_t *networks, const json_t *ports,
                       const json_t *open, char *why, size_t why_size);

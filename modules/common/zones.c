@@ -24,7 +24,7 @@ struct zone {
     } change[];
 };
 
-/* The numbers of a header, in file order. */
+/* The counts in a header, in the order of the file. */
 enum { UT, STANDARD, LEAPS, CHANGES, TYPES, CHARACTERS, NUMBERS };
 
 /* ---- rules ---- */
@@ -167,8 +167,8 @@ static int64_t zone_big_endian(const unsigned char *bytes, int size)
 }
 
 /*
- * Reads the six counts of a header. Returns the number of bytes of the header and of its data, in
- * which a time has `width` bytes; 0 if the header is invalid.
+ * Reads the six counts of a header. Returns the length in bytes of the header and of the data after
+ * it, in which a time has `width` bytes. Returns 0 if the header is invalid.
  */
 static size_t zone_header(const unsigned char *at, size_t left, size_t width,
                           size_t numbers[NUMBERS])
@@ -195,7 +195,7 @@ struct zone *zone_parse(const unsigned char *bytes, size_t length)
 
     if (!size || size > length - start || !numbers[TYPES])
         return NULL;
-    /* The times, the type number of each time, the types; at the end, a line with the rule. */
+    /* The data: times, the type number of each time, types and more. Then a line with the rule. */
     const unsigned char *times = bytes + start + HEADER, *kinds = times + numbers[CHANGES] * 8;
     const unsigned char *types = kinds + numbers[CHANGES], *line = bytes + start + size;
     size_t left = length - start - size;
@@ -251,9 +251,9 @@ int64_t zone_local(const struct zone *zone, int64_t at_ms)
 }
 
 /*
- * Offsets are less than a day, so only the offsets one day before and one day after are possible,
- * unless a zone changes twice within two days. An offset is right if it is valid at the instant
- * that it yields. If no offset is right, the local time is skipped.
+ * Tries the offset that is valid a day before, and the one that is valid a day after. Others are
+ * possible only if a zone changes twice within two days. An offset fits if it is valid at the
+ * instant that it yields. If neither fits, the clocks skip the local time.
  */
 struct zone_times zone_times(const struct zone *zone, int64_t local_ms)
 {
@@ -290,7 +290,7 @@ int zones_read(const char *directory, void **zones)
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                   "0123456789_+-/";
     char *const roots[] = {(char *)(uintptr_t)directory, NULL};
-    size_t start = strlen(directory) + 1; /* of the names in the paths */
+    size_t start = strlen(directory) + 1; /* where the name of a zone begins in a path */
     unsigned char *bytes = malloc(FILE_MAX);
     FTS *tree = fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, NULL);
     FTSENT *entry;
@@ -300,7 +300,7 @@ int zones_read(const char *directory, void **zones)
         const char *name = entry->fts_pathlen > start ? entry->fts_path + start : "";
         bool named = strchr(name, '/') || (*name >= 'A' && *name <= 'Z');
 
-        /* "right/…" counts leap seconds, and "localtime" differs between hosts */
+        /* skip copies ("posix"), zones with leap seconds ("right"), and the host's "localtime" */
         if (entry->fts_info == FTS_D && (!strcmp(name, "posix") || !strcmp(name, "right")))
             failed = fts_set(tree, entry, FTS_SKIP);
         if (entry->fts_info != FTS_F || !named || name[strspn(name, letters)] ||
@@ -310,7 +310,7 @@ int zones_read(const char *directory, void **zones)
         FILE *file = fopen(entry->fts_path, "re");
         struct zone *zone = file ? zone_parse(bytes, fread(bytes, 1, FILE_MAX, file)) : NULL;
 
-        /* with an incomplete list, devices in the missing zone would be refused */
+        /* Fails instead of omitting a zone, because requests that name it would be refused. */
         failed = !zone && (errno == ENOMEM || errno == EMFILE || errno == ENFILE);
         if (zone && !tsearch(strcpy(zone->name, name), zones, zones_compare)) {
             free(zone);

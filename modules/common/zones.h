@@ -14,7 +14,7 @@
 
 /* ---- the end of a file, in the format of POSIX TZ, which applies to all later times ---- */
 
-/* The time of a change: a day of the year, and the seconds of local time into that day. */
+/* When the clocks change in a year: the day, and the seconds of local time since its beginning. */
 struct zone_change {
     /* 'M': month, week, weekday; 'J': day 1 to 365, never 29 February; 'D': day 0 to 365 */
     char kind;
@@ -60,7 +60,7 @@ int64_t zone_instant(const struct zone *zone, int64_t local_ms);
 
 /* The instants at which the clock of a zone shows a local time. */
 struct zone_times {
-    int count;     /* 0: a change skips it; 1; or 2: a change repeats it */
+    int count;     /* 1; 0 if a change skips the local time; 2 if a change repeats it */
     int64_t at[2]; /* ms since 1970, ascending */
     /*
      * Whether the clock changes exactly at this local time, at the instant `change`. A period that

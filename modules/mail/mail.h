@@ -4,9 +4,9 @@
  * The service "mail" writes a mail to the outbox, a table, in the caller's transaction. On each
  * host a worker takes the mails that are due, one at a time, and sends them. Before it sends a
  * mail, it sets the time of the next attempt in the same statement that reads the mail. So no other
- * host sends the mail at the same time, and another attempt is made if the host dies. A host that
- * dies after the server accepted the mail and before the row is deleted causes a second copy, with
- * the same Message-ID.
+ * host sends the mail at the same time, and another attempt is made if the host dies. If the host
+ * dies after the server has accepted the mail, but before it deletes the row, the mail is sent
+ * twice with the same Message-ID.
  */
 #ifndef MAIL_MAIL_H
 #define MAIL_MAIL_H

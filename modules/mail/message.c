@@ -6,7 +6,7 @@
 
 enum {
     LINE_MAX_COLUMNS = 75, /* of quoted-printable text, without the = of a soft line break */
-    WORD_MAX_COLUMNS = 60, /* an encoded word; its line also has the name of the header */
+    WORD_MAX_COLUMNS = 60, /* of an encoded word; its line also has the name of the header */
     SUBJECT_MAX = 300      /* bytes */
 };
 
@@ -78,7 +78,7 @@ static char *message_fill(const struct mail_draft *draft, const char *text)
     return NULL;
 }
 
-/* Writes a header's text as encoded words (RFC 2047), unless it is short and only `plain`. */
+/* Writes a header's text, encoded (RFC 2047) if it is long or has characters not in `plain`. */
 static void message_header(FILE *out, const char *text, const char *plain)
 {
     if (strlen(text) <= WORD_MAX_COLUMNS && strspn(text, plain) == strlen(text)) {

@@ -12,7 +12,7 @@ struct mail_draft {
     const char *id;                    /* the part of Message-ID before the @ */
     time_t at_s;
     const struct bb_mail_text *text;
-    struct bb_table values; /* struct bb_mail_value */
+    struct bb_table values; /* rows of struct bb_mail_value */
 };
 
 /*

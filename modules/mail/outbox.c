@@ -15,7 +15,7 @@
 enum {
     IDLE_MS = 5000,      /* between two queries of the outbox; bb_wake() shortens it */
     LEAVE_MS = 2000,     /* a stopping worker ends its SMTP session this long before its deadline */
-    LEASE_MARGIN_S = 10, /* in addition to the longest SMTP session */
+    LEASE_MARGIN_S = 10, /* added to twice the timeout of an SMTP session */
     RETRY_MAX_S = 4 * 3600,
     SETTLE_ATTEMPTS = 3,
     CONNECT_MS = 10000,
@@ -243,9 +243,9 @@ static enum smtp_outcome smtp_send(struct smtp_call *call)
 /* A mail that the worker has taken from the outbox. */
 struct taken {
     struct mail *mail;
-    sem_t done; /* the work on the loop has ended */
+    sem_t done; /* posted when the work on the event loop has ended */
     bool found; /* there is a mail to send */
-    bool again; /* a mail was abandoned: look again at once */
+    bool again; /* query the outbox again at once */
     char id[40], kind[64], to[TO_MAX + 1];
     unsigned char *message; /* to be freed with free() */
     int64_t attempts;
@@ -282,7 +282,7 @@ static void outbox_abandon(struct bb_request *rq, const struct taken *taken, con
     outbox_delete(rq, taken->id);
 }
 
-/* Takes the next mail that is due, unless work is paused. Runs on a loop. */
+/* Takes the next mail that is due, unless work is paused. Runs on an event loop. */
 static void outbox_take(struct bb_request *rq, void *arg)
 {
     /* $1: seconds until another host may send the mail */

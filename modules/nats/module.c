@@ -32,11 +32,11 @@ struct nats_settings {
 struct nats {
     const struct nats_settings *settings;
     struct bb_service log;
-    natsConnection *connection; /* like the next two, used by the pool's thread and by `close` */
+    natsConnection *connection; /* this and the next two: for the pool's thread and nats_close() */
     jsCtx *jetstream;
     size_t server;        /* index of the server to connect to */
     bool failed;          /* in this run of the job */
-    int64_t logged_ms;    /* when a failure was logged; 0: none since the last recovery */
+    int64_t logged_ms;    /* when a failure was last logged; 0: events can be published */
     atomic_llong late_ms; /* age of the event that could not be published; 0: none */
 };
 
@@ -182,7 +182,7 @@ static double nats_late(void *state, size_t value)
 
 /* ---- opening and closing ---- */
 
-/* Returns what is wrong with a server's URL; NULL: nothing. */
+/* Returns why a server's URL is invalid, or NULL if it is valid. */
 static const char *server_problem(const char *url)
 {
     const char *host = url + strcspn(url, ":");

@@ -1,6 +1,6 @@
 /*
- * Checks the ceiling and overlaps: within a request, among the rows of a bulk upload, and with
- * stored readings of any type.
+ * Finds readings that exceed the ceiling, or overlap readings of the same request, other rows of a
+ * bulk upload, or stored readings of any type.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 /* Formats a number as people write it: whole numbers of up to 15 digits without an exponent. */
 #define FIGURE "%.15g"
 
-/* In the order by end, a reading that overlaps an earlier one also overlaps the previous one. */
+/* Readings are sorted by end, so a reading that overlaps any earlier one overlaps the previous. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading *reading = rq->state;
@@ -59,10 +59,10 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 
     if (submission->notes[count])
         return;
-    /* places[index of a row]: the place of the row in the order by end */
+    /* the position in `items` of each row, by the row's index */
     size_t *places = bb_alloc(rq, count * sizeof(*places));
-    bool *taken = bb_alloc(rq, count * sizeof(*taken)); /* by place: the reading is accepted */
-    size_t end = 0;                                     /* the place after the last accepted one */
+    bool *taken = bb_alloc(rq, count * sizeof(*taken)); /* whether each of `items` is accepted */
+    size_t end = 0; /* the position after the last accepted item */
 
     for (size_t i = 0; i < count; i++)
         places[items[i].index] = i;

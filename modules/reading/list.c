@@ -61,7 +61,7 @@ static const struct bb_sql list_voided = {
     " AND r.id < $5::bigint AND $6::text IS NOT NULL ORDER BY r.id DESC LIMIT $7::bigint",
     BB_SQL_LIST};
 
-/* Reads one row, however many readings the device has. */
+/* Reads the latest reading from reading_device, because a device may have millions of readings. */
 #define LATEST(id)                                                                                 \
     "SELECT " COLUMNS("d.type", "d.latest_start", "d.latest_end", "d.latest_wh", "d.latest_at")    \
     " FROM reading_device d WHERE d.device = " id " ORDER BY d.latest_end DESC, d.type LIMIT 1"
@@ -84,7 +84,7 @@ static const struct bb_sql make_void = {
     " reading_time($3::bigint), $4::bigint, $5::text, $6::text) r",
     BB_SQL_WRITE};
 
-/* $1 device, $2 type, $3 start, $4 end. Returns whether the reading was used. */
+/* $1 device, $2 type, $3 start, $4 end. Returns whether a certificate has used the reading. */
 static const struct bb_sql take_back = {
     "SELECT certificate_void($1::bigint, $2::text::\"char\", reading_time($3::bigint),"
     " reading_time($4::bigint))::int",
@@ -297,8 +297,8 @@ int reading_export(struct bb_request *rq)
 /* clang-format off */
 
 /*
- * $1 device, $2 type or null, $3 start, $4 end, $5 hour, day, month or year, $6 zone, $7 beginning of the
- * last span seen, $8 number of spans
+ * $1 device, $2 type or null, $3 start, $4 end, $5 length of a span (hour, day, month or year),
+ * $6 zone, $7 beginning of the last span seen, $8 number of spans
  */
 #define NEXT(time)                                                                                 \
     "CASE $5::text WHEN 'hour' THEN " time " + interval '1 hour' ELSE (" time                      \

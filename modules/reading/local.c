@@ -23,7 +23,7 @@ struct around {
  */
 struct stored {
     struct around (*around)[2]; /* both passes of each time; NULL: not queried yet */
-    size_t *places;             /* by the reading's place in the request */
+    size_t *places;             /* the index in `around` of each element of submission->items */
 };
 
 /* A reading with its neighbors in the order of the request, and its times on the zone's clock. */
@@ -103,7 +103,7 @@ static struct zone_times local_times(const struct reading_submission *submission
         .count = 1, .at = {local ? zone_instant(submission->zone, moment->ms) : moment->ms}};
 }
 
-/* Finds the times of the reading as the clock of the zone shows them. */
+/* Sets the members of `p` that follow from the dates sent: starts, ends, begins, closes, twice. */
 static void local_read_clock(struct placing *p)
 {
     const struct reading_submission *submission = p->submission;
@@ -189,7 +189,7 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
     const struct reading_item *before = p->before && p->before->ends ? p->before : NULL;
     const struct reading_item *behind = p->behind;
     bool closes = ends->closes && ends->change > starts->at[0], fits[2];
-    bool either = false; /* both passes are possible */
+    bool either = false; /* both passes remain possible */
     int64_t end[2];
     int pass;
 
@@ -218,7 +218,7 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
         local_note_repeated(rq, p, "startDate", item->sent_start.ms, starts->at[0], starts->at[1]);
         return 0;
     }
-    /* An hour ends at the change only if the next row shows that the change has happened. */
+    /* It ends at the change only if the next row, with an earlier local start, shows the change. */
     if (pass == 0 && closes &&
         !(behind && behind->has_start && behind->sent_start.local &&
           behind->sent_start.ms < item->sent_end.ms)) {
@@ -232,8 +232,8 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
 }
 
 /*
- * Resolves the end of a Delta reading without a start, if the end occurs twice. Returns 0, or -1:
- * `bb_failed(rq)`.
+ * Resolves the end of a Delta reading without a start, if the end occurs twice. Returns 0, or -1 if
+ * a query failed.
  */
 static int local_place_end(struct bb_request *rq, const struct placing *p)
 {

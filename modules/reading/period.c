@@ -1,6 +1,6 @@
 /*
- * Turns dates as they were sent into instants, using time zones, the commissioning, and the ends of
- * earlier readings for Delta readings without a start.
+ * Computes the instants of the dates that were sent. A Delta reading without a start begins at the
+ * end of the previous reading, or at the commissioning of its device.
  */
 #include <stdlib.h>
 
@@ -66,9 +66,9 @@ static const struct bb_sql previous = {
     0};
 
 /*
- * A Delta reading without a start begins at the end of the previous reading of any type, stored or
- * sent. The first reading begins at the commissioning or READING_PERIOD_DAYS before its end, at the
- * later of the two. Starts depend on the ends, so they are looked up only if all ends are known.
+ * A Delta reading without a start begins at the end of the previous reading of any type, which is
+ * stored or in the same request. The first reading of a device begins at the commissioning, or
+ * READING_PERIOD_DAYS before its end if this is later. With an unknown end, no start is computed.
  */
 static int period_find_starts(struct bb_request *rq, struct reading_submission *const *list,
                               size_t count)

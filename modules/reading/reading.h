@@ -29,7 +29,7 @@
 /* Indexes of the metrics in module.c. */
 enum reading_metric { READING_ACCEPTED, READING_OVER_CEILING };
 
-/* module.c: fields of replies, in the order of the columns of statements. */
+/* module.c: fields of responses, in the order of the statements' columns. */
 extern const struct bb_field reading_fields[10], reading_refused_fields[10];
 extern const struct bb_field reading_total_fields[6], reading_latest_fields[8];
 
@@ -82,9 +82,9 @@ struct reading_note {
 /* A request being processed; its pointers are valid as long as the request. */
 struct reading_submission {
     bool flat;               /* a single reading, not a list */
-    bool open;               /* some Delta has no start */
-    const char *named;       /* the request's timezone, or NULL */
-    bool provisional;        /* a check of rows, while earlier rows are not stored yet */
+    bool open;               /* a Delta reading has no start */
+    const char *named;       /* the time zone that the request names, or NULL */
+    bool provisional;        /* rows are only checked: earlier rows are not stored yet */
     const struct zone *zone; /* of the request, or else of the device; NULL: none */
     struct bb_device device;
     bool dated;                 /* the device has a commissioning date */
@@ -92,7 +92,7 @@ struct reading_submission {
     int64_t commissioned_local; /* 00:00 of that day in `zone` */
     struct reading_item *items; /* sorted by end as soon as the ends are known */
     size_t count;
-    struct reading_note **notes; /* by index; the last element is for the whole request */
+    struct reading_note **notes; /* by the index of a reading; the last is for the whole request */
     size_t wrong, mistakes[READING_MISTAKES]; /* number of mistakes, and number of each kind */
     const int64_t *numbers; /* row numbers in a bulk upload, by index; NULL: not a bulk upload */
 };
@@ -131,30 +131,30 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
  */
 int reading_place_moments(struct bb_request *rq, struct reading_submission *submission);
 /*
- * period.c: computes the instants, sorts by end and notes mistakes, in two steps. The second step
- * handles the submissions of several devices.
+ * period.c: reading_date() computes instants and sorts the readings by end. reading_place()
+ * computes the missing starts of Delta readings, and checks the periods. Both note mistakes.
  */
 int reading_date(struct bb_request *rq, struct reading_submission *submission);
 int reading_place(struct bb_request *rq, struct reading_submission *const *list, size_t count);
 
-/* check.c: checks the ceiling and overlaps within a request, and notes mistakes. */
+/* check.c: notes the readings that exceed the ceiling or overlap a reading of the same request. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission);
 /* Notes the readings of several devices that overlap stored readings. */
 int reading_find_overlaps(struct bb_request *rq, struct reading_submission *const *list,
                           size_t count);
 /*
- * Notes overlaps among the rows of a bulk upload, after all other mistakes are noted. As if each
- * row were a separate request, a row with a mistake does not conflict with other rows, and the
- * earlier of two rows that overlap is stored.
+ * Notes overlaps among the rows of a bulk upload. Call it after all other mistakes were noted: a
+ * row with a mistake is not stored, so it cannot overlap other rows. If two rows overlap, the
+ * mistake is noted for the later row.
  */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission);
 
 /* store.c: stores the readings and sends the response. Returns the response's status. */
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
 /*
- * Adds the readings and events of one device to a unit or transaction, or of several devices to a
- * transaction. Each device occurs once, sorted by id. After the commit the readings are counted in
- * the metrics. Returns -1 on failure: `bb_failed(rq)`.
+ * Adds the readings and their events to `tx`, which must be a transaction, or a unit if there is
+ * one submission. Each submission has another device; they are sorted by its id. `now` is in ms
+ * since 1970. After the commit the metrics count the readings. Returns 0, or -1 on failure.
  */
 int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *const *list,
                 size_t count, int64_t now);

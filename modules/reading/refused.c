@@ -93,7 +93,7 @@ static const struct bb_sql of_all = {
 
 /* clang-format on */
 
-/* Selects one device, the named organization, or everything that the caller may see. */
+/* Lists refused readings of a device, of the named organization, or all that the caller may see. */
 int reading_refused(struct bb_request *rq)
 {
     const struct reading *reading = rq->state;

@@ -1,7 +1,7 @@
 /*
  * The service "bulk rows:Reads": readings of many devices. The rows of a device that name the same
- * time zone form one submission, like a request. Unlike in a request, a mistake in one row does not
- * affect other rows: the row is removed before the next step.
+ * time zone form a submission, like the readings of a request. Unlike in a request, a mistake in
+ * one row does not affect other rows, because the row is removed before the next step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct one {
     const struct bb_device *device;
     const char *zone; /* NULL: no zone */
     size_t key;       /* index of its key in the list of keys */
-    bool two_keys;    /* the previous key, the name as sent, takes precedence */
+    bool two_keys;    /* the key before it in the list is the name as sent, which is tried first */
 };
 
 struct call {
@@ -25,7 +25,7 @@ struct call {
     struct one *list;
     size_t count;
     size_t over;     /* rows above the ceiling */
-    json_t *refused; /* with `tx`: refused rows for reading_refused_store() */
+    json_t *refused; /* if `tx` is set: refused rows for reading_refused_store() */
 };
 
 // clang-format off
@@ -50,7 +50,7 @@ static const struct bb_field rows_columns[COLUMNS] = {
 
 /* ---- the devices that the rows of a call name ---- */
 
-/* Lists the keys, each once, except in rows with two keys. `places` has each key's index + 1. */
+/* Fills call->list and returns the rows' keys. `places` has the index + 1 of each listed key. */
 static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                          size_t count)
 {
@@ -97,8 +97,8 @@ static int rows_by_device(const void *left, const void *right)
 }
 
 /*
- * Fills call->list with the rows whose devices are known and Active, grouped by device and time
- * zone. Reports the problems of all other rows. Returns 0, or -1: `bb_failed(rq)`.
+ * Fills call->list with the rows whose devices exist and are Active, sorted by device and time
+ * zone. Reports a problem of each other row. Returns 0, or -1 if a query failed.
  */
 static int rows_find_devices(struct bb_request *rq, struct call *call,
                              struct bb_bulk_row *const *rows, size_t count)

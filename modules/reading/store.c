@@ -114,7 +114,7 @@ static const char *store_array(struct bb_request *rq, const struct bb_value *val
     return text;
 }
 
-/* Adds a statement for each row of values if there is one submission, else one for all. */
+/* Adds a statement for each row of values, or if `several` is true, runs one for all rows. */
 static int store_add_rows(struct bb_request *rq, struct bb_tx *tx, const struct bb_keyed *keyed,
                           const struct bb_value *values, size_t rows, size_t columns, bool several)
 {

@@ -108,7 +108,7 @@ static const char *submission_trimmed(struct bb_request *rq, const json_t *value
     return bb_trimmed(rq, text);
 }
 
-/* Returns a text of the reading or else of the body; or notes a problem and returns NULL. */
+/* Returns a text of the reading or of the body. Without one, notes a problem and returns NULL. */
 static const char *submission_word(struct bb_request *rq, struct reading_submission *submission,
                                    const json_t *object, const char *name, size_t index)
 {
@@ -155,8 +155,8 @@ void reading_read_item(struct bb_request *rq, struct reading_submission *submiss
     if (type && !item->type)
         reading_problem(rq, submission, index, "type", "must be one of: History, Delta");
     /*
-     * Reads a number, or a decimal number as text, in the unit. Rounds to whole Wh, based on the
-     * decimal text: 0.5005 kWh are 501 Wh, although the double is a bit less.
+     * Reads the value, a number or a text with a decimal number, and rounds it to whole Wh. 0.5005
+     * kWh become 501 Wh, although the double is a bit less: BESIDE compensates for its inaccuracy.
      */
     const char *unit = submission_word(rq, submission, object, "unit", item->index),
                *problem = NULL;

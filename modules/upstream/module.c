@@ -1,8 +1,8 @@
 /*
  * upstream: HTTP requests of other modules to other servers (<busbar/upstream.h>). A handler
  * creates a call, passes it to the worker and parks its fiber. The worker is a thread with an HTTP
- * client (http_client.h), which sends the calls and signals their completion. The worker of a
- * superseded generation runs until the last request of that generation has ended.
+ * client (http_client.h), which sends the calls and signals their completion. After a reload of the
+ * configuration, the old worker runs until the requests that began before the reload have ended.
  */
 #include <busbar/busbar.h>
 
@@ -213,7 +213,7 @@ static bool call_append(struct call *call, const char *line)
 
 static void call_done(struct http_request *http);
 
-/* Copies a request without problems. The end of `rq` releases the call. NULL: out of memory. */
+/* Creates a call for a checked request. The end of `rq` releases it. NULL: out of memory. */
 static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
                              const struct bb_upstream_request *request, const char *url)
 {
@@ -354,7 +354,7 @@ static const struct bb_upstream_response *upstream_send(void *state, struct bb_r
 
 /* ---- the response, on the worker's thread ------------------------------------------------ */
 
-/* Skips headers that violate RFC 9110. */
+/* Returns the next header after `at` that is valid (RFC 9110), or NULL. */
 static struct curl_header *call_next_header(CURL *easy, struct curl_header *at)
 {
     do
@@ -407,7 +407,7 @@ static void call_done(struct http_request *http)
         http->error = curl_easy_strerror(CURLE_OUT_OF_MEMORY);
     }
     http_request_close(http);
-    free(call->body); /* the caller may keep the response for long */
+    free(call->body); /* already now, because the caller may use the response for a long time */
     call->body = NULL;
     if (http->outcome == HTTP_ANSWERED) {
         response->status = http->status;

@@ -1,4 +1,4 @@
-/* Units of energy, and the numbers in front of them. No side effects; any thread. */
+/* Reads units of energy, types of readings and decimal numbers. No side effects; any thread. */
 #ifndef READING_UNIT_H
 #define READING_UNIT_H
 
