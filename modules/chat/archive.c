@@ -7,9 +7,9 @@
  * the document store; then one statement deletes them and adds a row to chat_archive. A reader that
  * needs messages of a part restores it first, and the job removes them again after RESTORED_DAYS.
  *
- * Messages never change, so a part is stored once and its file stays valid for ever: after a kill,
- * or in a backup of any age, every row has its file. If a host dies between the two steps, a file
- * without a row is left; a later run may replace it.
+ * Messages never change, so a part is stored once, and its file stays valid for ever. So the file
+ * of each row exists even after a crash, or after a restore of an old backup of the database. If a
+ * host dies between the two steps, a file without a row is left; a later run may replace it.
  *
  * A part is a JSON array. PostgreSQL writes and reads it.
  */

@@ -47,7 +47,7 @@
     " WHERE a.conversation_id = " conversation " AND " condition ") a"                             \
     " WHERE a.restored_at IS NULL AND a.before < " most ") a"
 
-/* The conversation's row and its archived range. */
+/* The conversation's rows c and v, and the range of archived messages that the page needs. */
 #define CONVERSATION_SEEN(condition, inside, order, most)                                          \
     "chat_directory c JOIN chat_conversation v ON v.id = c.id CROSS JOIN LATERAL "                 \
     ARCHIVED("c.id", condition, inside, order, most)
@@ -204,7 +204,7 @@ int chat_chain(struct bb_request *rq)
     struct chat_scope scope = chat_scope(rq);
     int64_t after = bb_arg_int(rq, "after", 0), limit = bb_arg_int(rq, "limit", 0);
     bool few = limit && limit <= ARRAY_SHORT;
-    int64_t wanted = few ? limit : ARRAY_SHORT; /* one more is read: the next of the last one */
+    int64_t wanted = few ? limit : ARRAY_SHORT; /* one more is read, because of nextEntryUuid */
     const struct bb_value values[] = {CHAT_SCOPE_ARGS(&scope),
                                       bb_t(bb_segment(rq, "headUuid")),
                                       bb_i(after),

@@ -3,9 +3,9 @@
  * the cache of conversations; the JSON of the API and of the events.
  *
  * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organizations, and
- * acts in them for any e-mail, except for accounts registered elsewhere. A participant sees the
- * conversation unless it is withheld, because the participant's account was approved after the
- * conversation began. A conversation that the caller may not see gets the same response as a
+ * acts in them for any e-mail, except the e-mails of other organizations' accounts. A participant
+ * sees the conversation unless it is withheld (the participant's account was approved after the
+ * conversation began). A conversation that the caller may not see gets the same response as a
  * conversation that does not exist.
  */
 #include "modules/chat/chat.h"
@@ -262,8 +262,8 @@ json_t *chat_created_payload(const struct chat_facts *facts, const struct chat_m
 }
 
 /*
- * Sends the event to everyone who may see the conversation: its organization, and the participants
- * unless it is withheld from them.
+ * Sends the event to everyone who may see the conversation: its organization, and its participants
+ * unless the conversation is withheld from them.
  */
 void chat_emit(struct bb_request *rq, struct bb_tx *tx, const char *name, json_t *payload,
                const struct chat_facts *facts)

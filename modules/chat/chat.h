@@ -1,10 +1,10 @@
 /*
  * chat: conversations between two e-mail addresses, each a chain of messages.
  *
- * Visibility is checked in two ways. A statement that searches for conversations has the scope as
- * its first three parameters (CHAT_SEES). A request that names one conversation looks up its facts,
- * which are cached because only sharing changes them, and calls chat_visible(). chat_acts_for()
- * checks for which e-mails a caller may act. The live stream uses topics instead (stream.c).
+ * Visibility is checked in three ways. A statement that searches for conversations has the scope as
+ * its first three parameters (CHAT_SEES). A request that names one conversation calls
+ * chat_visible(), which checks its facts; these are cached, because only sharing changes them. The
+ * live stream uses topics (stream.c). chat_acts_for() checks for which e-mails a caller may act.
  *
  * Everything runs on the fiber of its request. The loops share the cache and the live stream; each
  * has its own mutex.
@@ -159,7 +159,7 @@ void chat_hub_free(struct chat_hub *hub);
 /* Channel that notifies all hosts that somebody is typing; the payload is made by post.c. */
 #define CHAT_TYPING_CHANNEL "busbar_chat_typing"
 void chat_typing_heard(void *state, const char *payload);
-/* Returns whether the account may now report that it types, and counts this report. */
+/* Returns whether the caller may now report typing, and if so, stores the report's time. */
 bool chat_typing_is_due(struct bb_request *rq, int64_t conversation);
 
 /* unread.c: the job that adds up unread counts. */

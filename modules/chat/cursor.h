@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The parts of a position. A key is a transaction, a conversation, and a number in it. */
+/* The parts of a position. A key is a transaction, a conversation, and a row or event number. */
 struct chat_cursor {
     uint64_t home;      /* identifies the database (CHAT_HOME); 0: not given */
     const char *seen;   /* the snapshot of which the reader has seen all messages */

@@ -74,7 +74,7 @@ enum column {
     SEQ,
     UUID,
     USERNAME,
-    ENTRY, /* NULL: the message was seen */
+    ENTRY, /* NULL: the reader has seen the message */
     CREATED,
     ATTACHMENTS, /* NULL: none */
     FACTS
@@ -244,7 +244,7 @@ struct chat_page *chat_page_read(struct bb_request *rq, const char *position, co
     struct chat_cursor *from = &reading->from;
 
     chat_cursor_split(bb_format(rq, "%s", position),
-                      from); /* cannot fail: it was checked, or made here */
+                      from); /* cannot fail: the position was checked, or made here */
     const struct bb_rows *rows = bb_query(
         rq, &read_page,
         BB_ARGS(bb_t(from->seen), bb_t(from->target ? from->target : target), bb_i(from->block[0]),

@@ -102,7 +102,7 @@ struct cursor {
 
 static struct cursor search_cursor(struct bb_request *rq)
 {
-    static const int64_t end = INT64_C(253402300800000000); /* of the year 9999 */
+    static const int64_t end = INT64_C(253402300800000000); /* the end of the year 9999 */
     const char *after = bb_arg(rq, "after");
     struct cursor at = {0};
     int length = 0;

@@ -75,14 +75,14 @@ struct chat_hub {
     size_t room;    /* bytes that may be queued for a listener */
     void *accounts; /* a tree */
     uint64_t turns;
-    struct listeners lists[2]; /* by `lagging`; lagging listeners are in the order of turns */
+    struct listeners lists[2]; /* indexed by `lagging`; lagging listeners in the order of turns */
     bool running;              /* the fiber runs */
     bool again;                /* the last run left work to do */
     struct chat_page *page;    /* the last page; its end is the hub's position; or NULL */
     size_t published;          /* events of `page` */
     int64_t ids_ms;            /* time when an id without an event was last sent */
     int64_t typing_ms[TYPING_KEPT], typing_any_ms[TYPING_KEPT];
-    uint64_t typing[TYPING_KEPT]; /* hashes of an account and a conversation */
+    uint64_t typing[TYPING_KEPT]; /* hash of the account and conversation of each typing_ms */
 };
 
 /* ---- accounts ---- */
@@ -123,7 +123,7 @@ static struct account *account_enter(struct bb_request *rq, struct chat_hub *hub
     bb_end(rq, bb_fail(rq, 429, "Too many open streams for this account"));
 }
 
-/* Call with the lock held. */
+/* Removes a stream of the account. The last stream frees it. Call with the lock held. */
 static void account_leave(struct chat_hub *hub, struct account *account)
 {
     if (--account->streams)
@@ -210,7 +210,7 @@ static void listener_full(struct bb_stream *stream, void *arg)
     listener_place(listener, hub->page, hub->published);
 }
 
-/* Joins a listener that has reached the hub's position to its topics. Returns 0 if it joined. */
+/* Joins a listener to its topics if it has reached the hub's position. Returns 0, or else -1. */
 static int listener_join(struct listener *listener)
 {
     struct chat_hub *hub = listener->hub;
@@ -238,7 +238,7 @@ static bool listener_is_ready(const struct listener *listener)
            !bb_stream_waiting(hub->host, listener->stream);
 }
 
-/* Sends the events of a page that fit into the queue. Returns the number of events sent. */
+/* Sends the events that the listener sees until its queue is full. Returns the number sent. */
 static size_t listener_send(struct listener *listener, const struct chat_page *page)
 {
     struct chat_hub *hub = listener->hub;
@@ -332,7 +332,7 @@ static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct 
                 work += 1 + listener_send(at, page);
         }
         pthread_mutex_unlock(&hub->lock);
-    } while (at && !bb_sleep(rq, 1)); /* start again: listeners may have left */
+    } while (at && !bb_sleep(rq, 1)); /* begins again, because listeners may have left */
 }
 
 /*
@@ -408,7 +408,7 @@ static void hub_run(struct bb_request *rq, void *arg)
             hub_end_all(hub);
         pthread_mutex_unlock(&hub->lock);
     }
-    /* Publishes until the mutex was held for WORK sends. */
+    /* Publishes events, with about WORK sends while the mutex is held. */
     pthread_mutex_lock(&hub->lock);
     page = hub->page;
     for (; hub->published < page->count && work < WORK; hub->published++) {

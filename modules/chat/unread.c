@@ -27,9 +27,9 @@ static const struct bb_keyed count_own = {
 };
 
 /*
- * k is the caller: whether it sees everything, its organizations, its own e-mail, and the e-mail in
- * the request. For one request k is built from parameters, for several from arrays, so that the
- * statement itself is written once.
+ * k has a row for each request: whether the caller sees everything, its organizations, its own
+ * e-mail, and the e-mail in the request. ONE makes k from the parameters of one request, MANY from
+ * arrays for several requests (bb_keyed), so that each statement is written once.
  */
 #define ONE                                                                                        \
     "SELECT a.* FROM (SELECT $1::boolean AS everything, $2::bigint[] AS organisations,"            \

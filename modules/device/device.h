@@ -59,7 +59,7 @@ struct device_settings {
     double default_yield;  /* kWh/kW per year */
     json_t *yields;        /* by country */
     const char *store;     /* "directory" or "s3" */
-    const char *documents; /* directory that has `incoming/`, for every store */
+    const char *documents; /* directory with `incoming/`, which every store uses */
     const char *s3_endpoint, *s3_region, *s3_bucket, *s3_prefix, *s3_access_key, *s3_secret_key;
     const char *s3_ca;                  /* file of CA certificates; "": the system's */
     int64_t s3_timeout;                 /* milliseconds */
@@ -108,7 +108,7 @@ struct device_documents {
     const char *shown;          /* JSON array as the API shows it */
     size_t begun;               /* number of new objects, each with a row in device_upload */
     const char *const *uploads; /* the names of these objects */
-    int64_t until_ms;           /* deadline for the store, see struct store_keep */
+    int64_t until_ms;           /* deadline for deleting them, see struct store_keep */
 };
 
 /* The form in which externalIds are compared: NFKC, case folded. It is indexed. */
@@ -168,7 +168,7 @@ char *device_trimmed(struct bb_request *rq, const char *text);
 /* Returns the decimal number `text`; NAN if it is invalid or has other than `characters`. */
 double device_number(const char *text, const char *characters);
 
-/* Returns a constant warning if the valid value is unlikely; otherwise NULL. `text` may be NULL. */
+/* Returns a warning (a constant) if the valid `text` is unlikely, else NULL. Accepts NULL. */
 const char *device_unlikely(enum device_field field, const char *text);
 
 /*
@@ -214,9 +214,9 @@ json_t *device_facts_json(const struct device_record *record);
 json_t *device_stored_json(struct bb_request *rq, const char *const *text, const bool *cleared);
 
 /*
- * Returns the text of device_json(), which lives as long as the request. It copies values that the
- * database returns as JSON unchanged, including blanks: parsing and printing them again would block
- * the loop for 10 ms on a page of large attributes.
+ * Returns the text of device_json(), which lives as long as the request. Removes blanks from values
+ * that the database returns as JSON, and parses them only if they have long numbers. To parse all
+ * values would block the loop for 10 ms on a page of large attributes.
  */
 const char *device_text(struct bb_request *rq, const struct device_record *record);
 
@@ -230,7 +230,7 @@ void device_attributes_check(struct bb_request *rq, const char *attributes);
 /* Returns the text percent-encoded for a URL or a header; NULL if out of memory. */
 const char *device_url_encoded(struct bb_request *rq, const char *text);
 
-/* How a device is found, and how much of it is read. */
+/* How to find a device, and how much to read. Keys are externalId, uuid, serialNumber and id. */
 enum device_look_up {
     DEVICE_WHOLE,      /* by its key */
     DEVICE_ONLY_FACTS, /* by its key; without attributes, documents and times */

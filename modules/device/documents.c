@@ -108,7 +108,7 @@ struct arrival {
     const char *fresh[DOCUMENTS_MAX];
     size_t fresh_count;
     char types[DOCUMENTS_MAX][TYPE];
-    json_t *rows; /* of the documents, see device_documents_add() */
+    json_t *rows; /* the documents' rows, for device_documents_add() */
 };
 
 static void documents_find_types(void *arg)
@@ -133,7 +133,7 @@ static void documents_find_types(void *arg)
 
 /*
  * Checks that the quota of the organization allows `bytes` more. Called before files are stored,
- * and again in the transaction, which sees what parallel requests have added. Returns 0, or -1.
+ * and in the transaction, because parallel requests may have added documents. Returns 0, or -1.
  */
 static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_t organization,
                                  int64_t bytes)
@@ -311,9 +311,9 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
 }
 
 /*
- * The row of an upload exists until the transaction that adds its documents commits. If this
- * function deletes the row, the transaction can no longer commit, so an uncertain commit needs no
- * check here. If the function fails, the sweep deletes the files.
+ * The transaction that adds documents also deletes the rows of their uploads. If this function
+ * deletes a row first, that transaction fails. So the file may be deleted even if it is not known
+ * whether the commit succeeded. If this function fails, the sweep deletes the files.
  */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents)
 {
@@ -440,7 +440,7 @@ struct change {
     const char *name; /* the new one; NULL: delete the row */
 };
 
-/* The sweep deletes the content of a deleted row later if no other document has it. */
+/* Renames or deletes a document. The sweep deletes its content if no other document has it. */
 static int documents_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
@@ -660,7 +660,7 @@ static time_t sweep_before(struct bb_request *rq)
     return (own < shared ? own : shared) - (time_t)state->settings->document_grace;
 }
 
-/* Counts the deleted objects. Returns 0, or -1. */
+/* Deletes objects without a document, and adds their number to *removed. Returns 0, or -1. */
 static int sweep_all(struct bb_request *rq, size_t *removed)
 {
     /* After this statement, the documents of these uploads are refused. */
@@ -721,9 +721,9 @@ struct doctor {
 };
 
 /*
- * Prints documents that should be on the next page of the list, but are not. The list and the
- * statement are sorted by the bytes of the name. A content that is added meanwhile is not checked,
- * because its file may have been stored after the page was read.
+ * Prints documents that are missing on the next page of the list, or have another size there. The
+ * list and the statement sort by the bytes of the name. Documents added after begun_ms are not
+ * checked, because their files may have been stored after the page was read.
  */
 static int doctor_page(struct bb_request *rq, void *arg)
 {
@@ -764,7 +764,7 @@ static int documents_doctor(struct bb_request *rq, void *missing)
     doctor->missing = missing;
     doctor->begun_ms = bb_wall_ms(rq->host);
     doctor->list.contents = true;
-    doctor->list.before = time(NULL) + 86400; /* all, even if clocks differ */
+    doctor->list.before = time(NULL) + 86400; /* lists all objects, even if clocks differ */
     do
         status = bb_scratch(rq, doctor_page, doctor);
     while (!status && doctor->list.more &&

@@ -307,7 +307,7 @@ static const char *fields_value(struct bb_request *rq, enum device_field field, 
 
 static bool is_attribute(const char *name)
 {
-    /* fields of a response, which are not attributes, because a client may send a response back */
+    /* fields of responses; they are not attributes, so that a client may send a response back */
     static const char *const own[] = {"id",        "uuid",     "documents",     "createdAt",
                                       "updatedAt", "warnings", "warningDetails"};
 

@@ -1,6 +1,6 @@
 /*
- * The list of devices, one device, and the list of duplicates. A function in schema.sql builds the
- * statement that fits the filters and the order.
+ * The list of devices, one device, and the list of duplicates. device_page() in schema.sql builds
+ * the statement that fits the filters and the order.
  */
 #include <errno.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 
 /*
  * Columns after the columns of the device: the number of devices that the page would have without
- * the limit on bytes (only the first device may exceed this limit), and the device's sort value.
+ * the limit on bytes (which only the last device may exceed), and the device's sort value.
  */
 enum { LIST_FOUND = DEVICE_COLUMN_COUNT, LIST_ORDERED_BY };
 
@@ -189,7 +189,7 @@ int device_get(struct bb_request *rq)
  *
  * Two devices that are added or changed at the same instant do not see each other. So the job
  * device.duplicates checks the changes of the last 20 minutes again. It runs every 10 minutes, so
- * two runs check each change. A cursor is the id of the last pair seen.
+ * two runs check each change. The cursor of the list is the id of the last pair seen.
  */
 
 enum { PAIRS = 100, AGAIN = 1000 };

@@ -141,9 +141,9 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record)
 /*
  * ---- finding ----
  *
- * A key is compared with the devices that the caller sees: first with their externalId (by
- * DEVICE_KEY()), then uuid, then serialNumber, then id. A site's name is compared with the
- * siteName. If several devices match, the response is 409.
+ * A key is compared with the externalId (by DEVICE_KEY()) of the devices that the caller sees. If
+ * none matches, it is compared with their uuid, then serialNumber, then id. A site's name is
+ * compared with the siteName. If several devices match, the response is 409.
  */
 
 enum { ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
@@ -220,7 +220,7 @@ static const char *record_id(const char *key)
     return digits && digits <= ID_DIGITS && !key[digits] && *key != '0' ? key : NULL;
 }
 
-/* Returns "A1, A2" and so on, up to the length that an error message may have. */
+/* Returns the devices' names as "A1, A2", up to NAMED_MAX names in NAMES_LENGTH bytes. */
 static const char *record_names(struct bb_request *rq, const struct bb_rows *rows)
 {
     enum { THE_UUID = 1, ORGANIZATION, EXTERNAL_ID }; /* columns of DEVICE_FACTS */

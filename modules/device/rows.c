@@ -11,7 +11,7 @@ enum { AT_A_TIME = 500, IN_A_ROW = 50, WAIT_MS = 1000, ORGANIZATION = DEVICE_FIE
 /* A row of a bulk upload, together with the device read from it. */
 struct device_row {
     struct bb_bulk_row *row; /* skipped if it has problems */
-    bool elsewhere;          /* it names another organization than the upload */
+    bool elsewhere;          /* the row names another organization than the upload */
     struct device_record record;
 };
 
@@ -58,7 +58,7 @@ static void rows_read_one(struct bb_request *rq, const struct bb_bulk_job *job,
         bool numeric = device_fields[i].type == BB_NUMBER || device_fields[i].type == BB_INT;
         json_t *number = numeric && !text[strspn(text, "0123456789+-.eE")]
                              ? json_loads(text, JSON_DECODE_ANY, NULL)
-                             : NULL; /* unless a number was sent, the value is a text */
+                             : NULL; /* without a valid number, the value is a text */
 
         if (*text)
             bb_set(rq, object, device_fields[i].name, number ? number : json_string_nocheck(text));
@@ -97,7 +97,7 @@ static void rows_pause(struct bb_request *rq, size_t done)
 }
 
 /*
- * Returns a row for each name: the folded name, and whether a device has the name.
+ * Returns a row for each name: the name's DEVICE_KEY(), and whether a device has the name.
  * NULL: `return bb_failed(rq)`.
  */
 static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct bb_bulk_job *job,
@@ -115,9 +115,9 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
 }
 
 /*
- * Reads each row by the rules of a registration and adds errors to the row's problems. An export
- * adds an apostrophe before = + - @. So the apostrophe of such an externalId is removed, unless a
- * device has this externalId with the apostrophe. Returns -1 on failure: `return bb_failed(rq)`.
+ * Reads each row by the rules of a registration, and adds errors to the row's problems. `cells`
+ * lack the apostrophe that exports put before = + - @. If a device's externalId has it
+ * (name_as_sent), the row's externalId has it, too. Returns 0, or -1: `return bb_failed(rq)`.
  */
 static int rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read)

@@ -247,12 +247,12 @@ struct s3_request {
     /* The XML of the response. Elements that matter contain only text. */
     XML_Parser parser;
     const char *problem;  /* what is wrong with the list; NULL: nothing */
-    char code[CODE];      /* of an error, for example "NoSuchKey"; "": none, or not safe to log */
-    bool truncated, seen; /* more names exist; at least one was read */
+    char code[CODE];      /* of an error, such as "NoSuchKey"; "": no code, or not safe to log */
+    bool truncated, seen; /* the bucket has more names; this page has at least one */
     bool old;             /* the object being read is older than list->before */
     int depth;
     int64_t size;  /* of the object being read */
-    size_t length; /* of the open element's text; `text` has only the beginning */
+    size_t length; /* of the open element's text; `text` may have only the beginning */
     char text[STORE_AFTER], key[STORE_AFTER];
 };
 
@@ -306,7 +306,7 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
     request->length += (size_t)length;
 }
 
-/* At the end of an object, sets the start of the next page, and lists busbar's old objects. */
+/* Stores the value of an element. At the end of an object, lists it if it is busbar's and old. */
 static void s3_element_ends(void *arg, const XML_Char *name)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

@@ -37,7 +37,7 @@ enum {
     STORE_AFTER = 1025,
     STORE_BATCH = 500,
     STORE_WHY = 200,
-    STORE_PATH = 4096 + 256, /* the longest device.documents, and a name */
+    STORE_PATH = 4096 + 256, /* device.documents (up to 4096 bytes) and a name */
     STORE_MODE = 0700,       /* mode of new directories */
     STORE_S3_THREADS = 8     /* threads of the S3 pool; maximum idle connections */
 };
@@ -85,7 +85,7 @@ struct store_list {
     char after[STORE_AFTER]; /* "" at first; each call sets where to continue */
     bool contents;           /* also list contents of other modules, such as "<sha256>.chat" */
     bool more;
-    size_t count; /* 0 to begin with */
+    size_t count; /* number of names; the caller sets it to 0 before each call */
     int64_t sizes[STORE_BATCH];
     char names[STORE_BATCH][STORE_NAME];
 };
@@ -97,19 +97,19 @@ struct store_remove {
     const char *const *names;
     /* deadline of the store_keep that stored the objects; 0: use a separate time limit */
     int64_t until_ms;
-    size_t removed; /* 0 to begin with */
+    size_t removed; /* number of deleted objects; the caller sets it to 0 */
 };
 
 /* Creates a file in `incoming/`. Returns its descriptor and its path, or -1. */
 int store_incoming(const struct store *store, char path[STORE_PATH]);
 
-/* Returns whether a name begins with this SHA-256. */
+/* Returns whether a name begins with the hexadecimal digits of this SHA-256. */
 bool store_is_named(const char *name, const unsigned char *sha256);
 
 /* Creates a store in a directory, which is borrowed. Returns NULL if out of memory. */
 struct store *store_directory_new(const char *directory);
 
-/* Returns NULL with the reason in `why`. The settings are borrowed. Does not connect yet. */
+/* Creates a store in a bucket; borrows `settings`. Returns NULL with the reason in `why`. */
 struct store *store_s3_new(const struct device_settings *settings, char why[STORE_WHY]);
 
 #endif

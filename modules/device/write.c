@@ -189,7 +189,7 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_fail(rq, 404, DEVICE_NONE);
     struct device_record record = device_record_of(rq, rows, 0);
     bool moved = text[DEVICE_SERIAL_NUMBER] || text[DEVICE_CAPACITY] || text[DEVICE_LATITUDE] ||
-                 text[DEVICE_LONGITUDE]; /* duplicates are found by these */
+                 text[DEVICE_LONGITUDE]; /* fields by which duplicates are found */
 
     if (!changed)
         return bb_reply(rq, 200, device_json(rq, &record));

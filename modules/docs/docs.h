@@ -58,12 +58,12 @@ static inline const char *docs_tag(const struct docs_maker *maker, const struct 
 /* schema.c: builds JSON objects and lists. These functions take ownership of `value`. */
 void docs_put(struct docs_maker *maker, json_t *object, const char *key, json_t *value);
 void docs_append(struct docs_maker *maker, json_t *list, json_t *value);
-/* These add nothing if the text is NULL or empty, or the list is empty. */
+/* These add nothing for a NULL or empty text or an empty list, and take ownership of `list`. */
 void docs_put_text(struct docs_maker *maker, json_t *object, const char *key, const char *text);
 void docs_put_list(struct docs_maker *maker, json_t *object, const char *key, json_t *list);
 json_t *docs_reference(const char *kind, const char *name); /* {"$ref": "#/components/…"} */
 
-/* Returns the schema of a field, or of an object of fields. `answer`: for a response. */
+/* Return the schema of a field or of an object with fields: of a response if `answer` is true. */
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer);
 json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool answer);
 

@@ -55,7 +55,7 @@ static json_t *document_items(json_t *schema)
     return items ? items : schema;
 }
 
-/* Returns a copy of the schema of a row; null if its path is not in the document. */
+/* Returns a copy of the schema of a row of `names`; null if the document does not have it. */
 static json_t *document_find(const json_t *paths, json_t *row)
 {
     const char *name = "", *method = "", *path = "", *place = "";

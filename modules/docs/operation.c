@@ -10,8 +10,8 @@
 /* ---- the body of a request: JSON, a form, or parts with files ---- */
 
 /*
- * Returns the schema of the body. If it may also be a part, the schema has the example of the whole
- * body, because Swagger UI shows no other example of a part.
+ * Returns the schema of the body. If the body may be a part of a multipart body, the schema has an
+ * example of the whole body, because Swagger UI shows no other example of a part.
  */
 static json_t *operation_body(struct docs_maker *maker, const struct bb_route *route)
 {
@@ -87,9 +87,9 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
 
 /*
- * Returns the columns of bulk rows in Markdown if the module uses types of bulk rows, and the route
- * accepts a file of rows, or returns such a file while its path names no object.
- * Owned by the caller. Returns NULL for other routes, or if maker->failed is set.
+ * Returns the columns of bulk rows in Markdown, owned by the caller, if the module uses bulk rows,
+ * and the route accepts files, or returns CSV and has no path segments. Returns NULL for other
+ * routes, and if memory runs out (sets maker->failed).
  */
 static char *operation_columns(struct docs_maker *maker, const struct bb_module *module,
                                const struct bb_route *route)
@@ -141,7 +141,7 @@ enum when {
     WITH_BODY = 4,
     WITH_KEY = 8,          /* Idempotency-Key */
     IF_NAMED = 16,         /* only if the route itself lists it */
-    WITH_LONG_TARGET = 32, /* path and query may exceed the limit of the target */
+    WITH_LONG_TARGET = 32, /* path and query may be longer than TARGET_MAX */
     WITH_VERSION = 64      /* If-Match */
 };
 
@@ -373,7 +373,7 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
             docs_append(maker, roles, json_string(bb_role_name(role)));
     /*
      * Adds the first sentence of the route's help as summary, or its path if it has no help. The
-     * description is the rest of the help, the roles that may call it, and the columns of rows.
+     * description has the rest of the help, the required role, and the columns of bulk rows.
      */
     const char *help = route->help && *route->help ? route->help : route->path;
     const char *end = strstr(help, ". ");
@@ -408,7 +408,7 @@ json_t *docs_operation(struct docs_maker *maker, const struct bb_module *module,
     docs_put_list(maker, operation, "parameters", parameters);
     json_t *content = json_object();
     bool required = route->parts.count && !(route->flags & BB_NO_BODY) && !route->body.count;
-    bool json = route->body.count > 0; /* not if a part with files is required */
+    bool json = route->body.count > 0; /* no JSON body if a part with files is required */
 
     for (size_t i = 0; i < route->parts.count; i++) {
         const struct bb_part *part = BB_ROW(bb_part, route->parts, i);
