@@ -35,8 +35,8 @@ struct dial {
 };
 
 /*
- * The queues of the attempts of all loops, which wait for a thread: first attempts, second
- * attempts, and the attempts of kinds that use separate threads.
+ * Attempts that wait for a thread, and the number of threads. All loops share the three queues: for
+ * first attempts, for second attempts, and for attempts of kinds with `apart`.
  */
 static struct dial_line {
     STAILQ_HEAD(, dial_attempt) attempts;

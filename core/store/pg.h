@@ -10,9 +10,9 @@
  * and is therefore one transaction. A connection of the first three pools has at most two batches
  * in progress; requests that arrive until one is complete share the next batch. The pools:
  *
- * - read: queries; after a lost connection they are sent again
- * - write: single statements that write; after a lost connection, never sent again once sent
- * - unit: transactions known in advance, which share a commit; after a lost connection like write
+ * - read: queries; if the connection is lost, they are sent again
+ * - write: single statements that write; if the connection is lost after sending, they fail
+ * - unit: transactions known in advance, which share a commit; they fail like writes
  * - long: statements that may take long, requests with more than 64 KiB of values, and units with
  *   the key of such a unit; one at a time per connection, so that no batch waits for them
  * - tx: interactive transactions, each with a connection checked out by one caller (pg_tx.c)

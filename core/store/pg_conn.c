@@ -518,7 +518,7 @@ static void conn_take_result(struct pg_conn *conn, struct pg_batch *batch, PGres
     if (good && !op->preparing && allowed) {
         const char *text = op->sql->text;
 
-        /* PostgreSQL gives SET LOCAL and SET TRANSACTION the command tag of SET */
+        /* SET LOCAL and SET TRANSACTION, which also have the tag SET, do not change the session */
         conn->recycle |= !strcmp(PQcmdStatus(result), "SET") &&
                          strncasecmp(text, "SET LOCAL ", 10) != 0 &&
                          strncasecmp(text, "SET TRANSACTION ", 16) != 0;

@@ -202,8 +202,8 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
 }
 
 /*
- * A query that returns the server's time in microseconds since 1970, and why it accepts no writes:
- * an index of `no_writes`. Sessions of the host's own role are visible to it.
+ * A query that returns the server's time in microseconds since 1970, and why the server accepts no
+ * writes, as an index in `no_writes`. It sees the wait events of sessions with the host's own role.
  */
 #define QUESTION                                                                                   \
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,"                            \

@@ -82,7 +82,7 @@ struct pg {
 
 /* The connections of a loop to a replica. */
 struct pg_replica {
-    struct pg_pool pools[2]; /* like the primary's pools read and long */
+    struct pg_pool pools[2]; /* of the kinds PG_READ and PG_LONG */
     unsigned index;
     bool checking;
     int64_t current_ms; /* when the last successful check began (monotonic) */
@@ -105,7 +105,7 @@ bool pg_conn_expected(const struct pg_conn *conn);
 void pg_conn_flush(struct pg_conn *conn);
 /*
  * Returns whether settings have changed since the session began, and logs this. `rq` is the caller
- * that changed them; NULL if it is one of several.
+ * whose statement changed them; NULL if statements of several callers have run.
  */
 bool pg_session_has_changed(const struct pg_conn *conn, const struct core_request *rq);
 

@@ -35,9 +35,9 @@
 #include "core/store/sql.h"
 
 enum {
-    RESPONSE_MS = 1000, /* timeout of a check, in addition to replica_lag */
+    RESPONSE_MS = 1000, /* time for a response, in addition to the time that `replayed` may wait */
     LEAST_WAIT_MS = 20,
-    WAIT_FACTOR = 4 /* a read waits for this multiple of the lag that the last check found */
+    WAIT_FACTOR = 4 /* a read may wait for this multiple of the lag that the last check found */
 };
 
 enum replica_state { REPLICA_USED, REPLICA_BEHIND, REPLICA_PRIMARY, REPLICA_BRANCH, REPLICA_AWAY };

@@ -147,7 +147,7 @@ static redisReply *link_call(struct redis_link *link, const char *const *argv,
             continue;
         failed = count < 0 || redisReaderFeed(link->reader, bytes, (size_t)count) != REDIS_OK ||
                  redisReaderGetReply(link->reader, &reply) != REDIS_OK;
-        if (!failed && !reply && clock_mono_ms() > until_ms) { /* the server sends single bytes */
+        if (!failed && !reply && clock_mono_ms() > until_ms) { /* the reply arrives too slowly */
             errno = EAGAIN;
             failed = true;
         }
@@ -322,8 +322,8 @@ static int link_ask(const struct redis_url *url, const struct redis_server *sent
 }
 
 /*
- * Opens a link to the server itself (`server` NULL: the URL's path), authenticates, and chooses the
- * database. Checks that it is the master if Sentinels named it.
+ * Opens a link to `server`, or, if it is NULL, to the Unix socket in the URL. Authenticates, and
+ * chooses the database. If the server was named by Sentinels, checks that it is the master.
  */
 static struct redis_link *link_to(const struct redis_url *url, const struct redis_server *server,
                                   const struct redis_target *target, char problem[DIAL_PROBLEM])
@@ -460,7 +460,7 @@ static void redis_answer(struct redis *redis, const redisReply *reply)
     redis->call_count--;
     call->done = true;
     if (!call->rq) {
-        if (call->probe && reply) { /* the probe is a write: Redis must accept writes */
+        if (call->probe && reply) { /* the probe is a SET, because Redis must accept writes */
             bool good = reply->type == REDIS_REPLY_STATUS;
             const char *why = reply->str ? reply->str : "unexpected reply to SET";
 
@@ -579,7 +579,7 @@ static void redis_ready(struct watch *watch, uint32_t events)
         redis_drop(redis, "cannot send command");
 }
 
-/* Sends a command. NULL: it was not sent, and the connection may be closed. */
+/* Sends a command. Returns NULL if it cannot be sent; then the connection may be closed. */
 static struct call *redis_send_call(struct redis *redis, struct core_request *rq, int argc,
                                     const char *const *argv, const size_t *lengths)
 {

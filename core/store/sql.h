@@ -52,7 +52,7 @@ struct bb_tx {
 
 /*
  * Returns whether the transaction is in the request's list and still open; otherwise logs an error
- * and answers with 500. `what` is the function's name. rq NULL: no request runs.
+ * and answers with 500. `what` is the function's name. `rq` is NULL if no request is running.
  */
 bool tx_usable(struct core_request *rq, const struct bb_tx *tx, const char *what);
 

@@ -79,7 +79,7 @@ static struct bb_tx *tx_new(struct core_request *rq)
     return tx;
 }
 
-/* Frees a unit that was never committed, or collected statements that were never sent. */
+/* Frees the statements of a unit, or those of hooks that were never sent. */
 static void tx_drop_request(void *arg)
 {
     struct bb_tx *tx = arg;
@@ -596,7 +596,7 @@ static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct
                         text);
 }
 
-/* Ends the transaction. `headers` were set before it; an error response keeps them. */
+/* Commits or rolls back. An error response keeps only `headers`, the headers set before that. */
 static int tx_finish(struct bb_tx *tx, int status, struct response_header *headers)
 {
     struct core_request *rq = tx->rq;

@@ -128,7 +128,7 @@ static inline void bb_bulk_append(struct bb_request *rq, struct bb_bulk_problem 
     *last = one;
 }
 
-/* Adds a problem to a row. Both texts must live as long as the call: use bb_format(). */
+/* Adds a problem to a row. Both texts must live until check() or store() returns (bb_format()). */
 static inline void bb_bulk_problem(struct bb_request *rq, struct bb_bulk_row *row,
                                    const char *field, const char *problem)
 {

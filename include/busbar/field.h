@@ -63,8 +63,8 @@ enum bb_field_flags {
     BB_DAYS = 32768,
 
     /*
-     * Bodies: JSON null is passed as null instead of absent, so that a PATCH can clear the field
-     * (RFC 7396). bb_text() and bb_given_int() treat it as absent.
+     * In a body, JSON null is passed as null instead of being treated as absent, so that a PATCH
+     * can clear the field (RFC 7396). bb_text() and bb_given_int() still treat null as absent.
      */
     BB_CLEARS = 65536,
 

@@ -1,7 +1,7 @@
 /*
  * A pairing heap of nodes sorted by time. A node is a member of another struct, which the heap does
  * not own; adding it allocates no memory. A node is in at most one heap. Heaps and nodes are
- * initialized with zeros. One thread at a time.
+ * initialized with zeros. Only one thread may use a heap at a time.
  */
 #ifndef BUSBAR_HEAP_H
 #define BUSBAR_HEAP_H

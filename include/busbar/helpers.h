@@ -24,7 +24,7 @@ static inline json_t *bb_append(json_t *array, json_t *item)
     return NULL;
 }
 
-/* Converts a row to JSON, which the caller owns; NULL: out of memory. */
+/* Converts a row to JSON, which the caller owns. Returns NULL if memory ran out. */
 typedef json_t *bb_item(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
 /*
@@ -47,8 +47,8 @@ static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *row
 
 /*
  * Sets *count to the number of rows of this page. If there is a next page, adds the Link to it,
- * with the cell `key` of this page's last row as the cursor. Select the rows with a limit of
- * `limit` + 1: an additional row shows that there is a next page. Returns 0, or -1 (then `return
+ * with column `key` of this page's last row as the cursor. The statement must select up to `limit`
+ * + 1 rows: the additional row shows that there is a next page. Returns 0, or -1 (then `return
  * bb_failed(rq)`).
  */
 static inline int bb_page(struct bb_request *rq, const struct bb_rows *rows, size_t limit,

@@ -169,8 +169,8 @@ static inline int64_t bb_leave_ms(struct bb_worker_context *context)
 
 /*
  * Returns whether no request of the worker's generation is in progress. After bb_stopping() became
- * true, this means that no request can need the worker any more: a worker that serves requests
- * should continue until then, or until bb_leave_ms() have passed.
+ * true, no request can need the worker any more once bb_drained() returns true. A worker that
+ * serves requests should continue until then, or until bb_leave_ms() have passed.
  */
 static inline bool bb_drained(struct bb_worker_context *context)
 {

@@ -155,16 +155,16 @@ struct bb_devices {
      * Returns 0 or -1. */
     int (*sites)(void *state, struct bb_request *rq, const int64_t *ids, size_t count,
                  const char ***names);
-    /* Gets the countryCodes with 2 and with 3 letters of the country that `sent` names by one of
-     * them in any case. If `sent` names no country, both are `sent`. Does not park. */
+    /* Sets codes[0] and codes[1] to the 2-letter and the 3-letter code of the country whose code is
+     * `sent`, in any case. If there is no such country, sets both to `sent`. Does not park. */
     void (*country_codes)(void *state, struct bb_request *rq, const char *sent,
                           const char *codes[2]);
 };
 
 /*
  * "documents:NAME" 1: a store for contents that are too large or too rarely read for the database.
- * Find it with bb_service_at(). Call its functions by bb_call_as(), with a pointer to the struct
- * that the comment of the function names first. They park. Contents are never deleted.
+ * Find it with bb_service_at(). Call its functions with bb_call_as(), which gets a pointer to the
+ * struct that the comment of the function names. They park. Contents are never deleted.
  */
 #define BB_DOCUMENTS "documents:"
 
@@ -286,7 +286,7 @@ struct bb_certificates {
  * and "{service}" for the setting mail.from_name.
  */
 struct bb_mail_text {
-    const char *language; /* "en" */
+    const char *language; /* such as "en" */
     const char *subject;
     const char *body; /* plain text with lines that end with \n */
 };

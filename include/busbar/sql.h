@@ -117,7 +117,7 @@ enum bb_value_kind { BB_V_NULL, BB_V_TEXT, BB_V_INT, BB_V_BYTES, BB_V_INTS, BB_V
 struct bb_value {
     enum bb_value_kind kind;
     const void *data; /* text (NUL-terminated), bytes, int64_t[], or const char *[] */
-    size_t length;    /* bytes: length; ints and texts: count */
+    size_t length;    /* number of bytes, of integers or of texts; 0 for a single value */
     int64_t number;
 };
 
