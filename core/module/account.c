@@ -22,7 +22,7 @@ struct account *account_named(const char *name)
     while (account && strcmp(account->name, name) != 0)
         account = account->next;
     if (!account && (account = calloc(1, sizeof *account + strlen(name) + 1))) {
-        char *key; /* unlike the name of any metric: those contain a dot */
+        char *key; /* differs from the name of any metric, because these contain a dot */
 
         account->next = accounts;
         memcpy(account->name, name, strlen(name));

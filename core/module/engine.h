@@ -40,7 +40,7 @@ struct engine {
     char pause_reason[PAUSE_REASON]; /* … to here; see pause_note() */
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
-    atomic_uint migrations_pending;  /* missing steps, as last seen */
+    atomic_uint migrations_pending;  /* number of schema steps that the last check missed */
     struct job_record *job_log;      /* NULL in a command */
     atomic_uint stalls;              /* how many times a loop was blocked, see hang.h */
     int64_t started_ms;
@@ -86,7 +86,7 @@ void engine_stop(struct engine *engine, int64_t until_ms);
 
 enum pause_state { PAUSE_UNKNOWN, PAUSE_OFF, PAUSE_ON };
 
-/* Records the result of PAUSE_QUESTION, and logs a change. */
+/* Records the result of PAUSE_QUESTION (NULL: not paused), and logs a change. */
 void pause_note(struct engine *engine, const char *reason);
 
 /* Returns whether work is or may be paused; always false without a database and in a command. */

@@ -219,7 +219,7 @@ static const char *generation_module_path(const struct generation *g, const char
     return directory ? arena_format(g->arena, "%s/%s.so", directory, entry) : NULL;
 }
 
-/* Returns whether the module directory contains a module with this name; a settings_is_module. */
+/* For settings_unknown(): returns whether module_path contains a module with this name. */
 static bool generation_is_installed(const void *generation, const char *name)
 {
     const struct generation *g = generation;

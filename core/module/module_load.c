@@ -224,7 +224,7 @@ static uint64_t module_file_size_needed(int fd, const ElfW(Ehdr) * head, uint64_
                          : needed;
 }
 
-/* Returns the problem of the file, apart from its size; NULL: none. */
+/* Reads and checks the ELF header; does not check the file's size. Returns a problem, or NULL. */
 static const char *module_file_head_problem(int fd, const struct stat *info, ElfW(Ehdr) * head)
 {
     if (!S_ISREG(info->st_mode))
@@ -428,8 +428,8 @@ static void *module_open_anew(struct arena *arena, const char *path)
 }
 
 /*
- * Loads the file itself if no copy is possible, or if the code looks for libraries in its own
- * directory. This is safe only if nothing writes to the file. NULL with the reason in `why`.
+ * Loads the file itself, because no copy is possible, or the copy cannot be loaded (libraries in
+ * $ORIGIN). This is safe only if nothing writes to the file. NULL with the reason in `why`.
  */
 static void *module_open_in_place(struct arena *arena, const char *path, char *why, size_t why_size)
 {
@@ -479,7 +479,7 @@ static void *module_open_file(struct arena *arena, const char *path, char *why, 
     struct module_file file = module_file_look(copy);
     void *dl = file.dl ? file.dl : dlopen(copy, OPEN_FLAGS);
 
-    if (dl && !file.dl) { /* the code owns the descriptor now */
+    if (dl && !file.dl) { /* the descriptor stays open as long as the code is loaded */
         module_file_note(&file, copy, dl);
         return dl;
     }

@@ -32,7 +32,7 @@ struct host_handle {
     struct meter **meters;          /* one for each row of `metrics`; NULL for rows with `read` */
     char *open_problem; /* text of bb_open_fail(), from malloc(); the caller of `open` frees it */
     bool opening;       /* `open` is running: bb_host_alloc() is allowed */
-    bool broken;        /* it used undeclared names, so it must not serve */
+    bool broken;        /* `open` read undeclared settings, so opening the module fails */
 };
 
 static inline struct host_handle *handle_of(struct bb_host *host)

@@ -80,8 +80,9 @@ static struct fair_entry *pool_take(struct work_pool *pool, bool first)
 }
 
 /*
- * Pauses until a time, unless the pool stops. If a call had to wait for a processor, it also
- * delayed others, such as PostgreSQL's processes, because niceness counts only within a session.
+ * Pauses until until_ms (monotonic), or until the pool stops. A call that had to wait for a
+ * processor has also delayed other processes, such as PostgreSQL's, because the scheduler's
+ * autogroups apply niceness only within a session.
  */
 static void pool_rest(struct work_pool *pool, int64_t until_ms)
 {

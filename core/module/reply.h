@@ -15,7 +15,7 @@
 /* Creates a JSON string from the valid UTF-8 at the start of a text. NULL: out of memory. */
 json_t *reply_text(const char *text);
 
-/* Returns the standard reason phrase of a status; "Error" if it has none here. */
+/* Returns the standard reason phrase of an error status; "Error" if the table lacks it. */
 const char *reply_reason(int status);
 
 /*
@@ -26,7 +26,7 @@ const char *reply_reason(int status);
 int reply_json(struct core_request *rq, int status, json_t *json, bool aside);
 /* The approximate memory of JSON whose text is large, in bytes; 0: its text is small. */
 size_t reply_large_memory(json_t *json);
-/* If a response has an ETag (BB_VERSIONED), adds it. Returns 0, or -1 if memory ran out. */
+/* Adds an ETag to a 200 if the route has BB_VERSIONED. Returns 0, or -1 if memory ran out. */
 int reply_set_tag(struct core_request *rq, int status, json_t *object);
 #define REPLY_CHANGED "The object has changed or no longer exists. Read it again."
 /* Adds the texts of bb_warn() to `json` (taken) if it is the object of a success. Fiber only. */
@@ -44,7 +44,7 @@ bool failure_is_passing(const struct failure *failure);
 /* Answers with an error that has a list of {"field","problem"}; `message` as for reply_error(). */
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors);
 
-/* Answers with bytes; takes `bytes`. */
+/* Answers with `bytes`, which it will free(); NULL: no body. Returns the status. */
 int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length);
 
 /* Frees the body of a response that will not be sent. */
@@ -90,8 +90,9 @@ void module_error_log_response(const struct core_request *rq, int status);
 bool module_error_wants_body(int status);
 
 /*
- * Returns whether a response may have this status: it is in range, and does not contradict a
- * committed transaction. Otherwise answers, and sets *instead to the status.
+ * Returns whether a response may have this status: from `least` to 599, and no error after a
+ * commit. Otherwise logs the error and sets *instead to the status of the response that the client
+ * gets.
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 

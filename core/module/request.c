@@ -273,7 +273,7 @@ void api_yield_now(struct bb_request *pub)
     if (rq->hook_depth || clock_mono_us() - rq->charged_us < YIELD_US)
         return;
     rq->ready = true;
-    /* requests that yielded before run first, so that few long lists are in memory */
+    /* requests that have yielded before run first, so that few of them hold long lists in memory */
     rq->task = (struct task){.run = request_run_task, .patient = true, .first = rq->yielded};
     rq->yielded = true;
     loop_schedule(rq->loop, &rq->task);
@@ -322,7 +322,7 @@ int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *),
 {
     struct core_request *rq = request_of(pub);
     struct request_guard guard = {.outer = rq->guard};
-    struct bb_host *volatile host = rq->pub.host; /* longjmp() might lose it in a register */
+    struct bb_host *volatile host = rq->pub.host; /* volatile: kept after longjmp() */
 
     if (setjmp(guard.place)) { /* request_leave() has jumped here */
         rq->guard = guard.outer;

@@ -39,7 +39,7 @@ struct failure {
     enum failure_kind kind;
     char sqlstate[6];
     char constraint[64];
-    char text[160];             /* PostgreSQL's primary message; shown to clients for BBnnn only */
+    char text[160];             /* PostgreSQL's primary message; clients see it for BBnnn only */
     const struct bb_sql *sql;   /* the failed statement; NULL: the commit */
     const struct bb_host *host; /* the module that sent it; NULL: the host */
     bool stale;             /* its prepared statement is gone, or no longer matches the tables */
@@ -100,7 +100,7 @@ struct core_request {
     struct request_spent time_spent;
     struct account *account; /* of the module for which its first fiber started; NULL: the host */
     int64_t charged_us;      /* monotonic: its fiber's time was charged up to then */
-    size_t counted_bytes;    /* its memory, as counted in the account */
+    size_t counted_bytes;    /* bytes of its arenas that are counted in `account` */
     struct failure failure;
     struct response response;
     json_t *body;                    /* checked; owned */
@@ -164,7 +164,7 @@ struct core_request *request_running(void);
 /* For activity_source(): describes the running request; false: none. Safe in a signal handler. */
 bool request_describe(struct activity *running);
 
-/* Starts the request when the loop next runs tasks; jobs may wait longer. Also on a fiber. */
+/* Makes the loop start or continue the request; jobs may wait longer. Loop's thread. */
 void request_schedule(struct core_request *rq);
 
 /* Waits until *done; returns -1 with FAILED_DEADLINE if the deadline passes before. Fiber only. */
@@ -201,8 +201,8 @@ int request_work(struct core_request *rq, struct bb_tx *tx,
 int request_fail(struct core_request *rq, enum failure_kind kind);
 
 /*
- * Ends the request at any depth of calls because memory ran out. The response is 503, unless a
- * commit has already set the response. Within bb_guard(), continues there. Fiber only.
+ * Call when memory runs out, at any depth of calls. Answers with 503, unless a commit has already
+ * set the response. Ends the fiber, or within bb_guard() makes bb_guard() return -1. Fiber only.
  */
 _Noreturn void request_out_of_memory(struct core_request *rq);
 

@@ -27,14 +27,14 @@
 
 enum { OUTPUT_MAX = 64 << 20, PIPE_SIZE = 65536 };
 
-/* The report of the child, in memory that both processes share: the child may end at any time. */
+/* The report of the child, in memory that it shares with its parent: it may end at any time. */
 struct shared {
     char file[PATH_MAX];
     bool done;  /* the output is complete */
     int status; /* the result of work() */
 };
 
-static struct shared *shared; /* NULL: not in a child */
+static struct shared *shared; /* NULL outside of sandbox_run() */
 
 void sandbox_file(const char *path)
 {

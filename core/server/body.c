@@ -23,8 +23,8 @@
 #define RETRY_SECONDS "5"
 
 enum {
-    VALUES_MAX = 12000,                      /* for a JSON body if the route sets no limit */
-    UPLOAD_HEADS = 1024 * 1024,              /* bytes per body, in addition to files and fields */
+    VALUES_MAX = 12000,                      /* maximum values of JSON if the route sets no limit */
+    UPLOAD_HEADS = 1024 * 1024,              /* maximum bytes of a body without files and fields */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
     ROOM = 544 * 1024,                       /* size of a buffer: CHUNK and the next piece */
     UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* up to this size, a next piece is not counted */
@@ -427,8 +427,8 @@ static void upload_submit(struct upload *upload, void (*run)(void *),
 }
 
 /*
- * Returns whether the batch should go to the pool. If the limit leaves no room for a second buffer,
- * every other batch is so small that it is not counted.
+ * Returns whether the batch should go to the pool. While the other buffer is charged or being
+ * written, a batch in a buffer that is not charged remains small.
  */
 static bool upload_is_full(struct upload *upload)
 {
@@ -501,7 +501,7 @@ static int upload_no_memory(struct upload *upload)
     return -1;
 }
 
-/* Records an error, reported after the last part, and ignores the rest of the part. */
+/* Adds to rq->errors, which are reported after the last part; ignores the rest of this part. */
 static int upload_note(struct upload *upload, const char *field, const char *text)
 {
     struct core_request *rq = &upload->txn->rq;
@@ -634,7 +634,7 @@ static int upload_begin_file(struct upload *upload)
     return 0;
 }
 
-/* Appends data of the file to the current batch. */
+/* Appends data of the current file to the batch `filling`; `last`: the file ends here. */
 static int upload_collect(struct upload *upload, const char *bytes, size_t length, bool last)
 {
     struct upload_batch *batch = upload->filling;
@@ -704,7 +704,7 @@ static int upload_take_part(void *arg, const char *bytes, size_t length)
     return upload_collect(upload, bytes, length, false);
 }
 
-/* Ends a part. Ignores a part with neither data nor a file name: a form's empty field. */
+/* Ends a part. Without data and file name, it is an empty field of a form, and is ignored. */
 static int upload_end_part(void *arg)
 {
     struct upload *upload = arg;
@@ -760,7 +760,7 @@ static int upload_begin(struct http_txn *txn, const char *boundary)
     return 0;
 }
 
-/* Ends the upload, because the body is complete. Returns 0, or the status of a response. */
+/* Ends the upload, because the body is complete. Returns 0, or answers and returns the status. */
 static int upload_complete(struct upload *upload)
 {
     struct core_request *rq = &upload->txn->rq;

@@ -19,7 +19,7 @@
 enum {
     ACCEPT_MAX = 64, /* connections accepted per iteration */
     SWEEP_MS = 500,
-    POOL_BYTES = 8 * 1024, /* memory per connection: request line, headers, small responses */
+    POOL_BYTES = 8 * 1024, /* libmicrohttpd's memory per connection, for heads and body pieces */
     REFUSE_MS = 200,
     RUNS_MAX = 32,
     BYTES_PER_MS = 16, /* each 16 bytes of a response or upload extend its timeout by 1 ms */
@@ -226,7 +226,7 @@ static bool connection_end_oldest(struct http *http, const struct quota_owner *o
     return true;
 }
 
-/* Closes an idle connection of the address with most connections, if this address has fewer. */
+/* Closes an idle connection of the address with the most, if the new one's address has fewer. */
 static bool connection_make_room(const struct connection *connection)
 {
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];

@@ -69,7 +69,7 @@ struct connection {
     struct http *http;
     int fd;
     enum connection_stage stage;
-    int64_t limit_ms; /* monotonic time at which the sweep cuts it; 0: never */
+    int64_t limit_ms; /* monotonic time at which the sweep ends it; 0: never */
     int64_t stop_ms;  /* a second such time, independent of the stage; 0: never */
     bool cut;
     bool lingers; /* closed with connection_linger(), because the client may have sent more data */
@@ -102,7 +102,7 @@ struct streams {
     struct timer timer; /* the next part of a round of checks */
     bool in_round;
     struct bb_stream *next;    /* the next one to be checked in this round */
-    struct bb_stream *checked; /* its token is being checked; NULL: none, or it was closed */
+    struct bb_stream *checked; /* whose token is being checked; NULL: none, or it was closed */
 };
 
 struct http {
@@ -119,7 +119,7 @@ struct http {
     struct timer sweep;
     LIST_HEAD(, connection) connections;
     int64_t looked_ms; /* time of the last search for connections to close */
-    size_t most;       /* result of the search: most connections of one address */
+    size_t most;       /* result of that search: largest number of connections of an address */
     size_t connection_count;
     size_t rejected; /* connections closed right after accept4(): over a limit, or out of memory */
     bool refusing;   /* out of descriptors: listeners are not watched until the next sweep */
@@ -141,7 +141,7 @@ void http_free(struct http *http);
 void http_run(void *of);
 int64_t http_timeout_ms(void *of);
 
-/* Stops accepting and closes idle connections; returns true when no connection is left. */
+/* Stops accepting, and closes idle connections. Call again until it returns true: none is left. */
 bool http_drain(struct http *http);
 
 /* Sets the stage and its timeout, which grows with the `bytes` of a response or upload. */
@@ -167,7 +167,7 @@ void connection_stop_body(struct connection *connection, int status);
 void connections_run(struct http *http);
 /* Sets the connection of a socket; NULL: none. Returns 0, or -1 if memory ran out. */
 int connection_map(struct http *http, int fd, struct connection *connection);
-/* Stops reporting events of a connection that ends. */
+/* Removes a connection from the kernel's set, if libmicrohttpd has already removed it. */
 void connection_forget(struct connection *connection);
 
 #endif

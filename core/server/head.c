@@ -291,7 +291,7 @@ void head_begin(struct head_reading *reading)
     reading->absolute = false;
 }
 
-/* Finds the end of the line. Returns 1 with *end at its CR; 0: not yet; -1: refused. */
+/* Finds the end of a line. Returns 1 with *end at its CR, 0 if incomplete, or HEAD_REFUSED. */
 static int head_find_end(struct head_reading *reading, const char *text, size_t length, size_t *end)
 {
     size_t at = reading->at + head_value_run(text + reading->at, length - reading->at);

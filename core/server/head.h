@@ -27,7 +27,7 @@ struct head_field {
 };
 
 struct head {
-    int status;         /* 0: valid; otherwise the status that refuses it */
+    int status;         /* 0: the head is valid; otherwise the status of the response */
     const char *reason; /* static text for the client; NULL with status 0 */
     bool split;         /* method and target are set, also for some refused heads */
     uint16_t method;

@@ -72,10 +72,10 @@ void http_txn_uncount(struct http_txn *txn)
 }
 
 /*
- * Counts the request for its owner, except public reads (health, the reference). Requests without a
- * token may use only a part of the limit for requests, so that slow bodies of anonymous clients
- * leave room for accounts. The last quarter of this part is reserved for addresses without another
- * such request, so that a few addresses cannot prevent others from logging in.
+ * Counts the request for its owner, unless it is a GET or HEAD without a token. Other requests
+ * without a token may use only a part of the limit for requests, so that slow bodies of anonymous
+ * clients leave room for accounts. The last quarter of this part is for addresses that have no such
+ * request in progress, so that a few addresses cannot prevent others from logging in.
  */
 static int txn_count(struct http_txn *txn)
 {
@@ -240,8 +240,8 @@ static int txn_check_access(struct http_txn *txn)
 /* ---- the audit log ---- */
 
 /*
- * Returns the path of the route with the decoded segments, so that a search finds a segment however
- * it was encoded. On the fiber.
+ * Returns the route's path with the decoded segments instead of the :names, so that a search in the
+ * audit log finds a segment however the client encoded it. Fiber only.
  */
 static const char *txn_plain_path(struct http_txn *txn)
 {
@@ -308,8 +308,8 @@ static void txn_delay_refusal(struct core_request *rq)
 }
 
 /*
- * Checks token and role, and then, before the body is read, makes the checks of txn_enter(). Keeps
- * the owner that was charged, even if the request is refused later. On the fiber.
+ * Checks token and role. In PHASE_ADMISSION, before the body is read, then calls txn_enter(). If
+ * the request is refused, answers. Fiber only.
  */
 static void txn_check_role(struct core_request *rq)
 {
@@ -471,7 +471,7 @@ static int txn_check_budget(struct http_txn *txn)
     return body_refuse_room(&txn->rq, QUOTA_ANSWERS, QUOTA_OWN_FULL);
 }
 
-/* Returns whether a request must be refused; GET /metrics, which shows the reason, never is. */
+/* Charges a response; returns whether it has no room: only for GET and HEAD, never for /metrics. */
 static bool txn_count_response(struct http_txn *txn, enum quota quota, size_t bytes,
                                struct quota_charge *charge, enum quota_result *answer)
 {

@@ -56,7 +56,7 @@ struct http_txn {
     struct connection *connection; /* NULL: it has ended, and only the handler still runs */
     enum http_txn_phase phase;
     bool suspended;
-    bool first_again; /* libmicrohttpd repeats a first call that suspended the connection */
+    bool first_again; /* the first call suspended the connection: libmicrohttpd will repeat it */
     bool close;       /* the connection is closed after the response */
     bool drop_body;   /* the response is decided; the rest of the body is discarded */
     bool limited;     /* refused because of module_limits */
@@ -74,7 +74,7 @@ struct http_txn {
     char address[INET6_ADDRSTRLEN];
     char *bytes; /* the body */
     size_t length, room, limit;
-    struct account *entered;             /* the module's account while it counts there, or NULL */
+    struct account *entered;             /* the module's account that counts the request, or NULL */
     struct quota_charge request_charge;  /* 1 while it counts among requests in progress */
     struct quota_charge anonymous;       /* 1 while it counts among requests without a token */
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
@@ -83,7 +83,7 @@ struct http_txn {
     /* BODY_OTHER: no body, or one of a type that the host does not read. BODY_PARTS: a multipart
      * body; `bytes` contains only its part with the fields. */
     enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS } kind;
-    bool chunked;          /* the body may turn out to be empty, so its type is checked later */
+    bool chunked;          /* no bytes of the chunked body have arrived; its type is not checked */
     struct upload *upload; /* the multipart body, after its first bytes */
     int64_t started_us, phase_us, answered_us; /* monotonic; phase_us: start of the phase */
     int64_t token_checked_us;                  /* when the token was last checked */

@@ -11,9 +11,9 @@
 #include "core/lib/text.h"
 
 enum {
-    SMALL = 4 * 1024,      /* size of a buffer, sufficient for nearly every head */
+    SMALL = 4 * 1024,      /* initial size of a buffer, sufficient for nearly every head */
     PIECE = 64 * 1024,     /* maximum size of the chunks that libmicrohttpd gets */
-    LINE_MAX_BYTES = 1024, /* maximum for the size of a chunk with its extensions, or a trailer */
+    LINE_MAX_BYTES = 1024, /* maximum of a line with a chunk's size and extensions, or a trailer */
     SPENT_MAX = 16 * 1024, /* maximum bytes of extensions and trailers of a body */
     DIGITS_MAX = 15        /* maximum digits of a chunk's size, without leading zeros */
 };
@@ -440,7 +440,7 @@ int reader_take(struct reader *reader, struct arena *arena, struct head *into)
 void reader_next(struct reader *reader)
 {
     if (reader->state != READER_DONE || reader->status || reader->untaken)
-        return; /* the connection is closed */
+        return; /* the connection will be closed */
     reader->state = READER_HEAD;
     if (reader->start == reader->end)
         reader_free(reader);

@@ -43,13 +43,13 @@ struct reader_buffer;
 /* Initialized with zeros. */
 struct reader {
     struct reader_buffer *buffer; /* NULL: no bytes are stored */
-    size_t start, end;            /* range of waiting bytes in the buffer */
+    size_t start, end;            /* range of bytes in the buffer that are not processed yet */
     size_t taken_at;              /* start of the head that the host has not taken yet */
     enum reader_state state;
     bool drained; /* the last read returned less than requested, so the socket was empty */
     bool began;   /* a part of a head has arrived */
-    bool untaken; /* the host has not taken the head in the buffer */
-    bool refused; /* the head was refused: the rest is not read */
+    bool untaken; /* reader_take() was not called yet for the head in the buffer */
+    bool refused; /* the head was refused, or the body was stopped: the rest is not read */
     bool late;    /* set by the host: the reader no longer waits for the rest of the head or body */
     bool framed;  /* libmicrohttpd gets the body in chunks */
     int64_t left; /* bytes of the current piece of the body that libmicrohttpd still expects */
@@ -88,7 +88,7 @@ void reader_next(struct reader *reader);
  */
 bool reader_waits(const struct reader *reader);
 
-/* Returns whether a part of a body has not been passed on. */
+/* Returns whether a body has begun, and is neither complete nor stopped. */
 bool reader_in_body(const struct reader *reader);
 
 /*

@@ -24,8 +24,8 @@ enum {
 /*
  * ---- chunks: bytes that many streams share ----
  *
- * The reference count precedes the part visible to modules. A chunk can be in queues of several
- * threads. A queue has no lock: the owner of the queue protects it.
+ * The reference count precedes the part visible to modules. It is atomic, because a chunk can be in
+ * queues of several threads. A queue has no lock; the lock of its stream protects it.
  */
 
 struct held {
@@ -112,11 +112,11 @@ struct bb_stream {
     /* protected by the lock: */
     struct chunks queue;
     int64_t sent_ms; /* when a chunk was last queued */
-    bool beating;    /* only a heartbeat waits; it does not reduce the room */
-    bool posted;     /* the message was posted and has not run yet */
-    bool ending;     /* ends after the queued data */
-    bool cut;        /* ends at once */
-    bool over;       /* the HTTP transaction has ended; a posted message frees the stream */
+    bool beating; /* the queue contains only a heartbeat, which does not count in options.limit */
+    bool posted;  /* the message was posted and has not run yet */
+    bool ending;  /* ends after the queued data */
+    bool cut;     /* ends at once */
+    bool over;    /* the HTTP transaction has ended; a posted message frees the stream */
 };
 
 static atomic_size_t open_count; /* open streams of the process */
@@ -240,8 +240,8 @@ static void stream_check_ended(struct core_request *rq)
 }
 
 /*
- * Checks the stream's token, unless it has none or memory ran out. Returns false if the check waits
- * for the database; it then continues asynchronously.
+ * Checks the stream's token, if it has one and there is memory for it. Returns false if the check
+ * waits for the database; when it ends, stream_check_ended() continues the round.
  */
 static bool stream_check(struct bb_stream *stream)
 {
@@ -383,8 +383,8 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
 /* ---- writing ---- */
 
 /*
- * Queues a chunk. Returns 0; -1 if the stream does not get it; 1 if a published chunk does not fit
- * and the module must be notified (bb_stream_options.full).
+ * Queues a chunk and returns 0. If it does not fit, and is published, and options.full is set,
+ * returns 1: the caller must call `full`. On any other failure, ends the stream and returns -1.
  */
 static int stream_send(struct bb_stream *stream, struct bb_chunk *chunk, bool published)
 {
@@ -496,7 +496,7 @@ struct MHD_Response *stream_response(struct bb_stream *stream)
     stream->txn->close = true;
     connection->lingers = stream->options.whole;
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    /* a client that has shut down its sending side may still read; errors are always reported */
+    /* the client of a `whole` stream may have shut down its side; epoll always reports errors */
     loop_watch(stream->loop, &stream->watch, connection->fd,
                stream->options.whole ? EPOLLPRI : EPOLLRDHUP);
     return response;
@@ -563,7 +563,7 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
     topic->host = host;
     topic->name = memcpy(topic->copy, name, size);
     pthread_mutex_lock(&topics_lock);
-    atomic_store(&stream->joined, true); /* before `closing` is read: see stream_closed() */
+    atomic_store(&stream->joined, true); /* before `closing` is read, which stream_closed() sets */
     found = tsearch(topic, &topics, stream_topic_compare);
     if (!found || *found != topic)
         free(topic); /* there is such a topic, or memory ran out */
