@@ -185,7 +185,7 @@ void mapped_files_snapshot(void)
     dl_iterate_phdr(mapped_add, NULL);
 }
 
-/* Async-signal-safe, as _dl_find_object() is. */
+/* Returns the object with this address, or NULL. Async-signal-safe, like _dl_find_object(). */
 static struct object *mapped_find(uintptr_t address)
 {
     size_t count = atomic_load(&object_count);
@@ -676,7 +676,7 @@ void crash_install(void)
     atomic_store(&installed, true);
 }
 
-/* Selects reports; their names sort by time. */
+/* Returns whether the file is a report. The names of reports sort by time. */
 static int crash_is_report(const struct dirent *entry)
 {
     size_t length = strlen(entry->d_name);

@@ -61,7 +61,7 @@ int warnings_add(json_t **warnings, const char *format, ...)
 #define EMPTY "is empty, and counts as absent"
 #define DIGITS "0123456789"
 
-/* The index of the row of a type is its value in enum bb_type. */
+/* A row for a type has the type's value in enum bb_type as its index. */
 const struct problem_row problem_rows[] = {
     [BB_TEXT] = {"not_a_string", "must be a string"},
     [BB_EMAIL] = {"not_an_email", "must be an e-mail address"},
@@ -289,7 +289,7 @@ static bool field_email_is_valid(const char *text)
 
 enum { DECIMAL_MAX = 400 }; /* maximum length of a number in a string, enough for every double */
 
-/* Returns whether the values of the row are strings in JSON. */
+/* Returns whether the values of the field are strings in JSON. */
 static bool field_is_text(const struct bb_field *field)
 {
     return field->type < BB_OBJECT && field->type != BB_INT && field->type != BB_NUMBER &&
@@ -534,8 +534,8 @@ static bool field_empty_is_absent(const struct bb_field *field, const struct pro
 }
 
 /*
- * Converts a whole number to its digits, and removes blanks around a string, if the row allows it;
- * returns a new reference. Does not convert other numbers, because their original text is unknown.
+ * Converts a whole number to its digits, and removes blanks around a string, if the field allows
+ * this. Returns a new reference. Other numbers stay, because their original text is unknown.
  */
 static json_t *field_as_string(const struct bb_field *field, json_t *value,
                                struct problems *problems)

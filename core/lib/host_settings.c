@@ -9,7 +9,7 @@
 #define BUSBAR_MODULES "/usr/local/lib/busbar/modules"
 #endif
 
-/* A macro for rows of each type, bound to the member with the name of the key. */
+/* Macros for rows of each type. A row is bound to the member with the name of its key. */
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define ROW(section, key, kind, options, least, most, absent, text, ...)                           \
     {                                                                                              \

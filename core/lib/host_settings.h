@@ -60,15 +60,15 @@ struct host_settings {
 };
 
 struct host_section {
-    const char *name; /* SETTINGS_ROOT: the scalars at the top of the file */
+    const char *name; /* SETTINGS_ROOT: settings without a section */
     const char *help;
-    struct bb_table fields; /* struct bb_field */
+    struct bb_table fields; /* rows: struct bb_field */
 };
 
 extern const struct host_section host_sections[];
 extern const size_t host_section_count;
 
-/* Binds all sections. Returns 0, or -1 when problems were added. */
+/* Binds all sections. Returns 0, or -1 after adding problems. */
 int host_settings_bind(struct settings *settings, struct setting_problems *problems);
 
 /* Returns whether a section belongs to the host, so that no module may have its name. */

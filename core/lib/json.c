@@ -46,7 +46,7 @@ void json_note_oom(void)
         *oom_flag = true;
 }
 
-/* Sets the text, with line and column of `at`, in characters, as jansson counts them. */
+/* Sets *problem to the text and the line and column of `at` in characters. Returns NULL. */
 static json_t *json_in_refuse(struct json_problem *problem, const char *text, const char *bytes,
                               const char *at)
 {

@@ -35,8 +35,8 @@ bool *json_set_oom_flag(bool *flag);
 void json_note_oom(void);
 
 /*
- * Returns the value, which the caller owns, or returns NULL and fills in *problem. Refuses more
- * than `most` commas, because each member takes up to 1 us of the loop's time. Any thread.
+ * Parses JSON. Returns the value, which the caller owns, or NULL with *problem. Refuses more than
+ * `most` commas, because each member takes up to 1 us of the loop's time. Any thread.
  */
 json_t *json_read(const char *bytes, size_t length, size_t most, struct json_problem *problem);
 

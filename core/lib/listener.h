@@ -41,8 +41,8 @@ void listeners_tell(const struct listeners *listeners);
 struct cidr_list;
 
 /*
- * Creates a list from a JSON array (NULL: empty) of networks such as "10.0.0.0/8" or "::1", in the
- * arena. NULL, with the reason in `why`: an entry is not a network, or sets bits after its prefix.
+ * Creates a list in the arena from a JSON array (NULL: empty) of networks such as "10.0.0.0/8" or
+ * "::1". Returns NULL with the reason in `why`, for instance if bits are set after a prefix.
  */
 struct cidr_list *cidr_list_new(struct arena *arena, const json_t *texts, char *why,
                                 size_t why_size);

@@ -230,7 +230,7 @@ static struct writer *current;
 static atomic_int lowest = BB_INFO;
 static atomic_uint_fast64_t lost; /* number of lines lost since log_open() */
 
-/* Calls write() once; waits if the descriptor would block. Returns the number of bytes, or -1. */
+/* Like write(), but waits while the descriptor would block, and ignores EINTR. */
 static ssize_t log_write_some(int fd, const char *bytes, size_t length)
 {
     for (;;) {

@@ -4,8 +4,8 @@
  * inbox, through which other threads pass work to the loop, needs a lock.
  *
  * An iteration: wait; read from PostgreSQL and Redis; process the inbox; fire timers; resume the
- * fibers that are ready; run libmicrohttpd, which starts new ones; send the fibers' statements to
- * PostgreSQL, one batch per connection.
+ * fibers that are ready; run libmicrohttpd, which starts fibers for new requests; send the
+ * statements of all fibers to PostgreSQL, one batch per connection.
  */
 #ifndef CORE_LOOP_H
 #define CORE_LOOP_H
@@ -109,7 +109,7 @@ struct loop_stats {
     atomic_size_t size[LOOP_PG_POOLS], ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
         batches[LOOP_PG_POOLS]; /* per pool: connections, ready ones, queued requests, batches */
     atomic_size_t shared[LOOP_PG_POOLS],
-        sharers[LOOP_PG_POOLS]; /* shared executions, and requests in them: pg_merge.c */
+        sharers[LOOP_PG_POOLS]; /* merged executions, and requests in them: pg_merge.c */
     struct replica_stats {
         atomic_size_t state; /* index of pg_replica_states */
         atomic_size_t lag_ms, reads, returned;
@@ -122,7 +122,7 @@ struct loop {
     unsigned index;
     pthread_t thread;
     int epoll;
-    int64_t now_ms;                    /* monotonic, at the beginning of this iteration */
+    int64_t now_ms;                    /* monotonic; set after waiting, and before timers fire */
     atomic_int_least64_t iteration_ms; /* when this iteration began; 0: the loop waits */
     /* duration of this iteration, set by the stall watchdog if the loop is blocked; else 0 */
     atomic_int_least64_t stands_ms;
@@ -172,7 +172,7 @@ void loop_run(struct loop *loop);
 /* Starts or changes a watch, or stops it (events 0). Returns 0 or -1. Loop's thread. */
 int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
 
-/* Runs the task in this iteration or the next. Loop's thread. */
+/* Adds the task to the tasks that are ready to run. Loop's thread. */
 void loop_schedule(struct loop *loop, struct task *task);
 
 /* Adds a part after the existing ones; at most LOOP_PARTS. Call before loop_run(). */

@@ -50,7 +50,7 @@ void meter_thread(unsigned index)
     place = index % PLACES;
 }
 
-/* Creates a meter and keeps the name. NULL: out of memory, or too many meters. */
+/* Creates a meter, which then owns the name. NULL: out of memory, or too many meters. */
 static struct meter *meter_new(const char *name, bool route, size_t count)
 {
     size_t stride = (count + LINE - 1) / LINE * LINE;

@@ -48,17 +48,17 @@ struct route_sums {
 void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *arg);
 
 /*
- * Returns the metric family with this name and `count` values, and creates it if necessary. Takes
- * the name (NULL is treated as out of memory). NULL: out of memory.
+ * Returns the metric family with this name and `count` values, and creates it if necessary. Frees
+ * or keeps `name`, which is from malloc(). NULL: `name` is NULL, or no memory, or too many meters.
  */
 struct meter *meter_named(char *name, size_t count);
 
-/* Adds to a value of the family; unknown values are ignored. Any thread. */
+/* Adds to the value with this index; no effect if there is no such value. Any thread. */
 void meter_add(struct meter *meter, size_t value, uint64_t by);
 
 uint64_t meter_sum(const struct meter *meter, size_t value);
 
-/* Count and read times in METER_TIME_VALUES values, beginning with `first`. */
+/* Count a time, or read all times, in the METER_TIME_VALUES values that begin with `first`. */
 void meter_add_time(struct meter *meter, size_t first, int64_t us);
 void meter_times(const struct meter *meter, size_t first, struct meter_times *times);
 

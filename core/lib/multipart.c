@@ -269,7 +269,7 @@ bool multipart_complete(const struct multipart *multipart)
     return multipart->state == MULTIPART_EPILOGUE;
 }
 
-/* Takes bytes of the window and passes them on as data, except the `implied` ones. */
+/* Removes `length` bytes from the window. Passes them, without `implied` ones, to calls->data(). */
 static int multipart_data(struct multipart *multipart, size_t length)
 {
     size_t skipped = multipart->implied < length ? multipart->implied : length;
@@ -283,8 +283,8 @@ static int multipart_data(struct multipart *multipart, size_t length)
 }
 
 /*
- * Passes on data up to a delimiter, and takes the delimiter with the CR LF that ends its line, or
- * with --. A part ends only when its delimiter is confirmed. Returns 1; 0: needs more input; or -1.
+ * Calls calls->data() for the data before the next delimiter, and skips the delimiter and the CR LF
+ * or -- after it. Without one of these it is data. Returns 1; 0 if more input is needed; or -1.
  */
 static int multipart_take_data(struct multipart *multipart)
 {
@@ -304,7 +304,7 @@ static int multipart_take_data(struct multipart *multipart)
     if (at - after > MULTIPART_PADDING_MAX)
         return multipart_refuse(multipart, "a boundary is followed by too much white space");
     if (memcmp(at, last ? "--" : "\r\n", end - at < 2 ? (size_t)(end - at) : 2) != 0)
-        /* it is data; no delimiter can begin in it, because only its first byte is a CR */
+        /* not a delimiter; none begins in these bytes, because only the first of them is a CR */
         return multipart_data(multipart, (size_t)(after - from)) ? -1 : 1;
     if (multipart_data(multipart, (size_t)(found - from)))
         return -1;

@@ -16,7 +16,7 @@ static long url_number(const char *at, const char *end, long most)
     return digits && at + digits == end && number <= most ? number : -1;
 }
 
-/* Reads "host", "host:port" or "[address]:port"; `port` is the default, NULL: it is required. */
+/* Reads "host", "host:port" or "[address]:port". `port`: the default; NULL: a port is required. */
 static int url_server(const char *at, const char *end, const char *port, struct arena *arena,
                       struct redis_server *server)
 {

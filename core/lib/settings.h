@@ -37,7 +37,7 @@
 struct setting_section;
 struct setting_node;
 
-/* Variables in scalars are replaced; a scalar that cannot be read has no value (NULL). */
+/* The tree of a settings file, and the sections that have been bound. */
 struct settings {
     const char *path;                 /* the file's name as given */
     const char *directory;            /* its directory; "." for a name without one */

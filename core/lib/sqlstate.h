@@ -31,7 +31,7 @@ enum sqlstate_flag {
     SQLSTATE_MIGRATION_LATER = 1 << 8,
     /* A migration waited too long for a lock: the host retries its steps. */
     SQLSTATE_MIGRATION_LOCKED = 1 << 9,
-    /* Steps of a migration cannot share a transaction: each runs in a separate one. */
+    /* Steps of a migration cannot share a transaction: the host runs each in a separate one. */
     SQLSTATE_MIGRATION_APART = 1 << 10,
 };
 
@@ -44,7 +44,7 @@ struct sqlstate {
 
 extern const struct sqlstate sqlstate_table[]; /* the last row, "", is for unknown codes */
 
-/* Returns the row for a code. For unknown codes, and for "", it has no flags and no status. */
+/* Returns the row for a code. The row for unknown codes, and for "", has no flags and no status. */
 const struct sqlstate *sqlstate_of(const char *code);
 
 /* Returns whether the code (NULL: none) has one of the flags. */

@@ -85,16 +85,16 @@ struct supervised_file {
     } worker;
 };
 
-/* For the supervisor: replaces the sockets that do not listen by new ones. */
+/* For the supervisor: closes sockets that do not listen, and creates new ones in their place. */
 void supervised_renew_sockets(int sockets[2 * SUPERVISED_SOCKETS]);
 
-/* Inherits the file and the sockets. Call once, before threads are created. */
+/* Reads the inherited file, and gets the inherited sockets. Call once, before creating threads. */
 void supervised_begin(void);
 
 /* Returns whether there is a supervisor. Any thread. */
 bool supervised(void);
 
-/* Records that a reload enabled all modules. */
+/* Ends the quarantine of all modules, also for the supervisor. Call after a reload. */
 void supervised_forgive(void);
 
 /* Sets the log format of the supervisor. */

@@ -58,7 +58,7 @@ int semaphore_wait(sem_t *semaphore, int64_t until_ms);
  * a worker, a pool, a channel) record it here.
  */
 
-/* The caller owns the texts; signal handlers read them during the call. */
+/* The caller owns the texts; signal handlers may read them until activity_leave(). */
 struct activity {
     const char *module;        /* NULL: the host */
     const char *kind;          /* "handler", "open", "pool" …; NULL: nothing recorded */
@@ -82,8 +82,8 @@ struct activity activity_now(void);
 
 /*
  * Records and checks calls of a module's lifecycle functions (`open`, `start`, `quiesce`, `close`)
- * and of the constructors of its file. The records are for reports (thread.h). The checks find
- * calls that hang; the checks of loops (hang.h) cannot, because these calls do not run on a loop.
+ * and of the constructors of its file. Reports name the recorded call. The checks find calls that
+ * hang; the checks of loops (hang.h) cannot, because these calls do not run on a loop.
  */
 
 /* A call, on the stack of the caller. Private to thread.c. */

@@ -290,7 +290,7 @@ static const char *cli_conf_default(void)
 /* The options of all commands. */
 static const char *const common[] = {"--config", "-c", "--env-file"};
 
-/* Returns 0, or CLI_FAILED. */
+/* Uses the file of an option of `common`. Returns 0, or CLI_FAILED. */
 static int cli_take_file(struct cli *cli, const char *option, const char *path)
 {
     if (strcmp(option, "--env-file") != 0) {
@@ -305,8 +305,8 @@ static int cli_take_file(struct cli *cli, const char *option, const char *path)
 }
 
 /*
- * Parses an option of all commands at argv[*at], whose file is the next word or follows a =.
- * Returns 0; the exit status if the option is not valid; or -1 if the word is something else.
+ * Parses an option of `common` at argv[*at]. Its file is the next word or follows a =. Returns 0 if
+ * the option is valid, an exit status if it is not, or -1 if the word is not such an option.
  */
 static int cli_take_common(struct cli *cli, int argc, char **argv, int *at)
 {

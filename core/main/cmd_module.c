@@ -132,7 +132,7 @@ static int option_set(const struct options *options, const struct bb_field *fiel
                : 0;
 }
 
-/* Reads the option at argv[*at], and its value if that follows a = or is a separate word. */
+/* Reads the option at argv[*at] and its value, which may be the next word. -1 after a message. */
 static int option_take(const struct options *options, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at], *value = NULL;
@@ -191,7 +191,7 @@ static json_t *options_read(const struct bb_table *fields, int argc, char **argv
 
 /* ---- finding a command, and its help ---- */
 
-/* Finds the longest command name at the beginning of the arguments; sets *words to its length. */
+/* Finds the longest command name at the start of the arguments. Sets *words to its word count. */
 static const struct bb_command *cmd_module_find(const struct generation *g, const struct cli *cli,
                                                 int *words, struct core_module **module)
 {
@@ -304,7 +304,7 @@ static void cmd_module_hear_interrupts(struct generation *generation)
             sigaction(interrupts[i], &next, NULL);
 }
 
-/* Opens the modules and runs the command on an engine. Takes the generation and the options. */
+/* Opens the modules and runs the command on an engine. Frees the generation and the options. */
 static int cmd_module_run(struct generation *g, struct core_module *module,
                           const struct bb_command *command, json_t *options)
 {

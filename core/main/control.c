@@ -430,9 +430,9 @@ static long status_whole(const json_t *json, const char *name)
 }
 
 /*
- * Prints a format in which {name} is replaced by a member, {name|text} by the text if the member is
- * empty, and {text~name} by text and member, or nothing if the member is empty. A number before the
- * name is the width, as for printf().
+ * Prints a format. {name} becomes the member `name`; {name|text} becomes the member or, if it is
+ * empty, `text`; {text~name} becomes `text` and the member or, if it is empty, nothing. A number
+ * before the name is the width, as for printf().
  */
 static void status_print(FILE *out, const json_t *json, const char *format)
 {

@@ -13,13 +13,13 @@
 
 /* ---- results of runs ---- */
 
-/* Returns the record with that name, or adds it at the end. Under the lock. NULL: no memory. */
+/* Finds or adds the record with this name. Call with engine->lock locked. NULL: no memory. */
 static struct job_record *job_log_record_of(struct engine *engine, const char *name)
 {
     struct job_record **at = &engine->job_log;
     char label[JOB_NAME_SIZE];
 
-    snprintf(label, JOB_NAME_SIZE, "%s", name); /* valid as the value of a metric's label: */
+    snprintf(label, JOB_NAME_SIZE, "%s", name); /* without characters that a label must escape */
     for (char *c = label; *c; c++)
         if (*c == '"' || *c == '\\' || *c == '\n')
             *c = '_';
@@ -160,7 +160,7 @@ static void job_ended(struct core_request *rq)
     bool failed = rq->failure.kind || rq->response.status >= 500;
 
     pthread_mutex_lock(&engine->lock);
-    /* without a database connection, a job fails before it begins */
+    /* a job that gets no database connection has failed, although it has not begun */
     struct job_record *record =
         run->began_us || failed ? job_log_record_of(engine, job->descriptor->name) : NULL;
 
@@ -219,7 +219,7 @@ static int64_t job_apart(const struct job *job)
     return (int64_t)(job->index * APART_MS) % job_period_of(job);
 }
 
-/* After a pause, all jobs are due; they are delayed by job_apart() as after a start. */
+/* Starts a job. After a pause of the host, when all jobs are due, first waits job_apart(). */
 static void job_timer(struct timer *timer)
 {
     struct job *job = (struct job *)(void *)timer;
@@ -247,7 +247,7 @@ static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_jo
 {
     size_t index = jobs->count++;
     struct job *job = &jobs->list[index];
-    unsigned sum = 0; /* a name has the same loop in all generations */
+    unsigned sum = 0; /* hash of the name: a job has the same loop in all generations */
 
     for (const char *c = descriptor->name; *c; c++)
         sum = sum * 31 + (unsigned char)*c;
@@ -323,7 +323,7 @@ static void job_called(struct message *message)
 {
     struct job *job = ((struct job_call *)(void *)message)->job;
 
-    job->again = true; /* runs again after the current run; without one, job_start() clears this */
+    job->again = true; /* for a job that is running; otherwise job_start() clears this */
     if (!job->running && job->timer.node.set)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
     generation_release(job->generation);
@@ -357,7 +357,7 @@ enum { RUN_DEADLINE_MS = 60000 };
 
 /*
  * A call of bb_run(). The calling thread allocates everything, so that the loop can start the call
- * without allocating memory. Has a reference to the generation.
+ * without allocating memory. Owns a reference to the generation.
  */
 struct run {
     struct core_request rq; /* must be first */

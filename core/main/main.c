@@ -190,7 +190,7 @@ static bool supervisor_run(int argc, char **argv, int *status)
     for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++)
         supervisor.shared.sockets[i] = -1;
     signal(SIGPIPE, SIG_IGN); /* a write to the log must not end the process if its reader exited */
-    /* if it were ignored, the kernel would not report the end of the process */
+    /* if the parent process has set SIG_IGN, waitpid() would not return server processes */
     signal(SIGCHLD, SIG_DFL);
     sigemptyset(&supervisor.signals);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

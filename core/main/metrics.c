@@ -438,7 +438,7 @@ static void metrics_left_out(struct metrics *metrics)
 
 // clang-format off
 
-/* The rows that read a number of a struct, or a value of the modules' accounts. */
+/* Macros for rows. Most rows have the offset of a number in a struct, which `write` reads. */
 #define OTHER(name, type, labels, write, help) {name, type, labels, write, 0, help}
 #define ROW(name, type, labels, help, write, of, member)                                           \
     {name, type, labels, write, offsetof(struct of, member), help}

@@ -33,7 +33,7 @@ struct reloader {
     size_t asker_count;
     bool wanted, stop;
     struct reload_history history;
-    LIST_HEAD(, generation) superseded; /* the reclaimer's list */
+    LIST_HEAD(, generation) superseded; /* generations that the reclaimer will close */
     bool last;                          /* no more generations will be superseded */
 };
 
@@ -85,7 +85,7 @@ static void *migrator_main(void *arg)
             migrate_run(migrator->generation, migrator->apply, migrator_say, NULL, &report);
         int ticks = outcome == MIGRATE_FAILED ? LOOK_TICKS : AGAIN_TICKS;
 
-        /* after a failed attempt to apply steps the number is unknown */
+        /* report.pending is not valid after a failed attempt to apply steps */
         if (outcome == MIGRATE_DONE || (outcome == MIGRATE_FAILED && !migrator->apply))
             atomic_store(&migrator->generation->engine->migrations_pending, report.pending);
         /* After a failed step, the state of the schema changes only when the migration is done. */
@@ -199,9 +199,9 @@ void reload_first(struct engine *engine)
 
 /* ---- calls on all loops ---- */
 
-enum { CALLS_MS = 2000 }; /* the maximum time to wait for the calls */
+enum { CALLS_MS = 2000 }; /* maximum wait of reload_call_on_loops() */
 
-/* A call on every loop. It has references to the generations. The last holder frees it. */
+/* A call on every loop. Owns a reference to each generation. The last holder frees it. */
 struct loop_calls {
     atomic_uint holders; /* the caller, and each loop until it has made the call */
     sem_t done;
@@ -472,7 +472,7 @@ static struct generation *reload_build(struct engine *engine, const struct gener
 
 /* ---- the thread ---- */
 
-/* Reloads. Returns 0 with the message in `now`, or -1 with problems. */
+/* Reloads. Returns 0 with a message in now->last, or -1 after adding problems. */
 static int reload_once(struct reloader *reloader, struct reload_history *now,
                        struct setting_problems *problems)
 {

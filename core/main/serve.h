@@ -1,5 +1,5 @@
 /*
- * Sets up an engine, and runs the service or one command of a module.
+ * Sets up an engine (the loops and their shared state), and runs the service or a module's command.
  *
  * A separate thread, independent of the loops, handles signals. On SIGHUP it reloads (reload.h), on
  * SIGUSR1 it reopens the log file. On SIGTERM and SIGINT each loop stops accepting, closes idle
@@ -13,11 +13,11 @@
 #include "core/module/engine.h"
 #include "core/store/pg.h"
 
-/* Blocks the signals in this thread and those it starts. Call before threads are created. */
+/* Blocks the signals that busbar handles, in this thread and those that it creates later. */
 void signals_block(sigset_t *set);
 
 /*
- * Serves HTTP until SIGTERM or SIGINT, with the calling thread as the first loop. Takes the
+ * Serves HTTP until SIGTERM or SIGINT, with the calling thread as the first loop. Then frees the
  * generation. Returns the exit status; errors have been logged.
  */
 int engine_serve(struct generation *generation);
