@@ -40,7 +40,7 @@ struct migration {
 
 /* ---- the connection ---- */
 
-/* A read-only check does not wait for a session that changes the tables. */
+/* The time for which a read-only check waits for a session that changes the tables. */
 #define LOOK "-c statement_timeout=5s"
 
 static void migrate_db_take_notice(void *arg, const PGresult *result)
@@ -310,8 +310,8 @@ static int migrate_compare_module(struct migration *run, const char *module, con
 }
 
 /*
- * Compares all schemas, and then applies the missing steps. The core's steps have the name of the
- * program, which no module can have.
+ * Compares all schemas, and then applies the missing steps. The steps of the core are recorded
+ * under the name "busbar", which no module can have.
  */
 static int migrate_all(struct migration *run, const struct generation *g)
 {

@@ -33,7 +33,7 @@ static int conn_prepared_compare(const void *one, const void *other)
     return one < other ? -1 : one > other;
 }
 
-/* Moves to the statement of the batch whose result is next; after the last one, to the Sync. */
+/* Advances to the next statement that has its own result, or, after the last one, to the Sync. */
 static void conn_batch_advance(struct pg_batch *batch)
 {
     batch->op = batch->op ? batch->op->next : NULL;
@@ -181,9 +181,9 @@ static void conn_flush_output(struct pg_conn *conn)
 }
 
 /*
- * Notices that the server is about to end the session: it sends a fatal error, or, in an immediate
- * shutdown or after the crash of another session, a warning. It closes the connection soon
- * afterwards, and does not execute statements that the host sends until then.
+ * Called for each notice. Before the server ends the session, it sends a fatal error, or, in an
+ * immediate shutdown or after the crash of another session, a warning. Then it executes no more
+ * statements, and soon closes the connection.
  */
 static void conn_notice(void *arg, const PGresult *result)
 {

@@ -69,9 +69,9 @@ static void pg_drop_notice(void *arg, const PGresult *result)
 /* ---- the check of a session ------------------------------------------------------------------ */
 
 /*
- * SQL that returns the settings that differ from the requested ones (limits only if they are not
- * 0), and MARK if the session already has a mark; also sets the mark. If a role or database has
- * turned synchronous_commit off, turns it on, because every acknowledged write must be durable.
+ * SQL that returns the names of the settings that differ from the requested ones (a timeout of 0 is
+ * not checked), and MARK if the session already has a mark. It also sets the mark, and turns
+ * synchronous_commit on if a role or database has turned it off: acknowledged writes are durable.
  */
 #define CHECK                                                                                      \
     "SELECT concat_ws(', ', (SELECT string_agg(name, ', ') FROM (VALUES"                           \
@@ -87,7 +87,7 @@ static void pg_drop_notice(void *arg, const PGresult *result)
     " || CASE current_setting('synchronous_commit') WHEN 'off'"                                    \
     " THEN left(set_config('synchronous_commit', 'on', false), 0) ELSE '' END"
 
-/* Runs a statement and returns its result; NULL: none before until_ms. */
+/* Runs a statement and returns its last result; NULL on failure, or if until_ms passes before. */
 static PGresult *pg_run_until(PGconn *conn, const char *text, int64_t until_ms)
 {
     if (!PQsendQuery(conn, text))

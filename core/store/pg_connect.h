@@ -20,7 +20,7 @@ struct pg_login {
     unsigned
         connect_ms; /* limit for each server (rounded to seconds, at least 2), and for the check */
     unsigned statement_ms; /* statement_timeout that the session must have; 0: not checked */
-    bool replica;          /* to a replica: pg_connect() does not remember its address */
+    bool replica;          /* the server is a replica, whose address is not remembered */
 };
 
 /*
@@ -31,9 +31,9 @@ struct pg_login {
 PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_PROBLEM]);
 
 /*
- * Like pg_connect() on a helper thread, see dial_new(). After a second, also tries the address
- * of the last connection, because the name server may not respond. `replica`: the URL of a replica,
- * for which no address is kept; NULL: connect to the primary.
+ * Connects to the replica with the URL `replica`, or, if it is NULL, to the primary, like
+ * pg_connect() on a helper thread (see dial_new()). For the primary, after a second also tries the
+ * address of the last connection, because the name server may not respond.
  */
 struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *replica,
                      const char *mark, dial_done *done, void *owner);

@@ -54,7 +54,7 @@ struct pg_listener {
 /* Module code reads these on any thread. There is one listener per process. */
 static atomic_int_least64_t fresh_until_ms;
 static atomic_int_least64_t latency = -1;
-static atomic_int_least64_t silent_since_ms; /* 0: not silent */
+static atomic_int_least64_t silent_since_ms; /* 0 while PostgreSQL responds */
 static atomic_int refusal;                   /* index in `no_writes`, from the last response */
 static atomic_bool wanted; /* bb_signals_fresh_ms() was called since the last query */
 
@@ -373,7 +373,7 @@ static void pg_listener_ready(struct watch *watch, uint32_t events)
     pg_listener_ask(listener);
 }
 
-/* Called when connecting has ended. Refuses a shared session, which loses notifications. */
+/* Called when the attempt to connect has ended. If it failed, `connection` is NULL. */
 static void pg_listener_dialled(void *arg, void *connection, const char *problem)
 {
     struct pg_listener *listener = arg;

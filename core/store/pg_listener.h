@@ -1,8 +1,8 @@
 /*
  * The listener is a connection that LISTENs on the channels of all modules, and queries PostgreSQL
  * several times a second. When a response arrives, all notifications sent before the query have
- * been received; bb_signals_fresh_ms() is based on this. After the connection was lost, every
- * channel is notified with NULL ("anything may have changed") before it counts as fresh again. The
+ * been received; bb_signals_fresh_ms() is based on this. After a reconnect, every channel gets the
+ * payload NULL (anything may have changed) before bb_signals_fresh_ms() becomes positive again. The
  * queries are also the probe for health and status, and read whether work is paused (pause_note()).
  */
 #ifndef CORE_PG_LISTENER_H

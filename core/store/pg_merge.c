@@ -41,9 +41,9 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 }
 
 /*
- * Makes requests after `first` that have the same statements follow it. Units are sorted by key,
- * the order in which they take locks, and must keep this order. So only the first unit of each key
- * may follow, and only if no unit before it is executed separately.
+ * Makes later requests with the same statements members of the execution of `first`. Units are
+ * sorted by key, and must take their locks in this order. So only the first unit of each key can be
+ * a member, and none after the first unit with other statements.
  */
 static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {

@@ -9,7 +9,7 @@ enum { PG_REPORTED = 10 /* number of settings, see pg_session_has_changed() */ }
 
 enum pg_state { PG_DOWN, PG_CONNECTING, PG_READY };
 
-/* Maximum size of the values of a batch with more than one request. */
+/* Maximum size in bytes of the values of a batch with more than one request. */
 enum { PG_BATCH_BYTES = 65536 };
 
 /* Requests that are followed by one Sync. */
@@ -117,7 +117,7 @@ bool pg_session_has_changed(const struct pg_conn *conn, const struct core_reques
 void pg_merge(struct pg_pool *pool, struct pg_request *requests);
 /* Removes a request from its shared execution, before it is sent again. */
 void pg_merge_forget(struct pg_request *request);
-/* Returns the texts as {"a","b",NULL}; NULL: out of memory. */
+/* Returns an array literal of the texts, such as {"a","b",NULL}; NULL if memory ran out. */
 const char *pg_texts_array(struct arena *memory, const char *const *texts, size_t count);
 /* Returns the values of each parameter in all members, as an array each; NULL: out of memory. */
 const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
@@ -142,7 +142,7 @@ bool pg_is_stale(const PGresult *result);
 const char *pg_replica_url(const struct pg_replica *replica);
 
 /* pg_pool.c */
-/* Initializes a pool and connects. -1: out of memory. */
+/* Initializes a pool and begins to connect. Returns 0, or -1 if memory ran out. */
 int pg_pool_open(struct pg *pg, struct pg_pool *pool, enum pg_pool_kind kind,
                  struct pg_replica *replica);
 /* Like pg_submit() with a replica. If none of its connections is ready, fails at once. */

@@ -126,7 +126,7 @@ static void link_close(void *arg)
 
 /* ---- opening ---- */
 
-/* Sends a command and waits for its reply. NULL: there was none, `problem` has the reason. */
+/* Sends a command and waits for its reply. Returns NULL with the reason in `problem` on failure. */
 static redisReply *link_call(struct redis_link *link, const char *const *argv,
                              char problem[DIAL_PROBLEM])
 {
@@ -176,7 +176,7 @@ static int link_must(struct redis_link *link, const char *const *argv, char prob
     return status;
 }
 
-/* Starts TLS; verifies the server's certificate and name or IP address. NULL with the reason. */
+/* Starts TLS and verifies the server's certificate. Returns NULL with the reason in `problem`. */
 static BIO *link_begin_tls(int fd, const char *host, const char *authorities,
                            char problem[DIAL_PROBLEM])
 {
@@ -241,7 +241,7 @@ static int link_connect(const struct addrinfo *at, int64_t timeout_ms)
     return fd;
 }
 
-/* Returns a link on which reading and writing block, or NULL. `server` NULL: the URL's path. */
+/* Returns a link with blocking I/O, or NULL. If `server` is NULL, uses the URL's Unix socket. */
 static struct redis_link *link_new(const struct redis_url *url, const struct redis_server *server,
                                    const struct redis_target *target, char problem[DIAL_PROBLEM])
 {
@@ -283,7 +283,7 @@ static struct redis_link *link_new(const struct redis_url *url, const struct red
     return NULL;
 }
 
-/* Authenticates. Ignores the error of a Sentinel, which may have no password. */
+/* Sends AUTH if the URL has a password. Ignores an error of a Sentinel, which may not need one. */
 static int link_authenticate(struct redis_link *link, const struct redis_url *url, bool sentinel,
                              char problem[DIAL_PROBLEM])
 {

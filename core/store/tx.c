@@ -79,7 +79,7 @@ static struct bb_tx *tx_new(struct core_request *rq)
     return tx;
 }
 
-/* Frees the statements of a unit, or those of hooks that were never sent. */
+/* Frees the statements of a unit, or statements of hooks that were never sent. */
 static void tx_drop_request(void *arg)
 {
     struct bb_tx *tx = arg;
@@ -650,6 +650,6 @@ int api_transaction(struct bb_request *pub,
         return reply_failed(rq);
     int status = tx_finish(tx, tx_run_work(tx, work, arg), headers);
     tx_end_checked_out(tx);
-    tx_leave(tx); /* frees it now, because a job can have many transactions */
+    tx_leave(tx); /* now, because a job can have many transactions before it ends */
     return status;
 }

@@ -53,7 +53,7 @@ struct bb_bulk_problem {
 struct bb_bulk_claim {
     const char *name;    /* compared by bytes, such as "plant-7"; lower-case it to ignore case.
                           * NULL: no claim */
-    const char *field;   /* the column that a problem reports */
+    const char *field;   /* the column that the second row's problem names */
     int64_t from, until; /* `until` exclusive; both 0: for all time */
 };
 

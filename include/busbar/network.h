@@ -23,7 +23,7 @@ static inline void bb_address_map(struct in6_addr *address, const struct in_addr
     memcpy(address->s6_addr + 12, v4, sizeof(*v4));
 }
 
-/* Parses a text that is an address and nothing else. Sets *v4 to whether it is written as IPv4. */
+/* Parses an IP address. Returns whether the text is one. Sets *v4 to whether it is IPv4. */
 static inline bool bb_address_read(struct in6_addr *address, const char *text, bool *v4)
 {
     struct in_addr four;

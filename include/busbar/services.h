@@ -97,7 +97,7 @@ struct bb_device {
     int64_t organization; /* 0: none */
     const char *uuid;
     const char *external_id;   /* NULL: none; the next three members may also be NULL */
-    const char *serial_number; /* as the developer specified it */
+    const char *serial_number; /* as the developer of the device entered it */
     const char *commissioned;  /* date, YYYY-MM-DD */
     const char *timezone;      /* IANA */
     double capacity_kw;        /* 0: not known yet */
@@ -186,7 +186,7 @@ struct bb_files {
     void *taken;          /* take() sets it; add() and drop() use it */
 };
 
-/* A file of an object. */
+/* Names a file of an object: the object as in struct bb_files, and the id of the file. */
 struct bb_held_file {
     const char *holder, *id;
 };
@@ -305,7 +305,7 @@ struct bb_mail_message {
     const char *language;
     struct bb_table texts;  /* struct bb_mail_text, at least one */
     struct bb_table values; /* struct bb_mail_value */
-    int64_t life_s;         /* time after which an unsent mail is abandoned; 0: mail.max_age */
+    int64_t life_s;         /* seconds after which an unsent mail is abandoned; 0: mail.max_age */
     /* If not NULL: the mail is dropped if one with the same key was queued in the last `every_s`
      * seconds. */
     const char *key;
