@@ -417,7 +417,7 @@ static const struct bb_field test_reply[] = {
 };
 
 #define BASE "/api/chat/webhooks"
-/* Longer than the maximum of webhook.timeout; also for the route that resends abandoned ones. */
+/* Deadline of routes that wait for an attempt or for events, or that read many deliveries. */
 #define LONG_MS 60000
 
 static const int poll_errors[] = {409, 410, 0};

@@ -192,7 +192,7 @@ static const char *webhook_take_secret(struct bb_request *rq, json_t *columns)
 struct change {
     const struct bb_sql *sql; /* $1 to $3 WEBHOOK_MINE_ARGS, $4 `columns`; NULL: POST */
     const char *columns;      /* see options_take(); NULL: DELETE */
-    const char *secret;       /* POST, rotate-secret: the new one */
+    const char *secret;       /* the new secret, for POST and rotate-secret; otherwise NULL */
 };
 
 /* $1 account, $2 to $5 the scope, $6 limit per account, $7 columns */

@@ -35,7 +35,7 @@ char *webhook_secret_open(struct bb_request *rq, int64_t webhook, const char *pa
 
     if (length >= 0 &&
         bb_unseal(rq->host, sealed, (size_t)length, purpose, &plain, &plain_length) == -2)
-        bb_alloc(rq, SIZE_MAX); /* does not return */
+        bb_alloc(rq, SIZE_MAX); /* fails, which ends the request */
     return (char *)plain;
 }
 

@@ -140,7 +140,7 @@ struct waiter {
     char error[256]; /* "": no error */
 };
 
-/* Returns NULL if out of memory. The memory belongs to the host; waiters_free() frees the rest. */
+/* Returns NULL if out of memory. The host frees the memory; waiters_free() destroys the lock. */
 struct waiters *waiters_new(struct bb_host *host);
 void waiters_free(struct waiters *waiters);
 
@@ -148,9 +148,9 @@ void waiters_free(struct waiters *waiters);
 struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_t id, bool test);
 
 /*
- * Returns a completion. For a test, waiters_report() signals it; otherwise the next event of the
- * webhook, or a change of the webhook, the account or one of its tokens. NULL: the generation has
- * ended, or out of memory.
+ * Returns a new completion. For a test, waiters_report() signals it. Otherwise it is signaled when
+ * the webhook gets an event, or when the webhook, the account or one of its tokens changes. Returns
+ * NULL if the generation has ended, or if out of memory.
  */
 struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter);
 

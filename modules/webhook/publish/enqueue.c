@@ -106,7 +106,7 @@ static const struct bb_sql enqueue_any = {
     0,
 };
 
-/* Enqueues several events. $3 no e-mails, $4 ids, $5 bodies, $6 keys, $7 traceparent */
+/* Enqueues several events. $3 an empty array, $4 ids, $5 bodies, $6 keys, $7 traceparent */
 static const struct bb_sql enqueue_all = {
     "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path, h.ordering" MATCHING ")"
     " INSERT INTO webhook_delivery (id, webhook, event, event_id, body, traceparent, sequence)"
@@ -258,7 +258,7 @@ static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhoo
 
 enum { KEY_MAX = 128 }; /* bytes of a value; events with a longer one have no order */
 
-/* Searches an object, which is the member `parent` of another object (NULL: of none). */
+/* Returns the key in an object, or NULL. `parent` is the object's name (NULL: the payload). */
 static const char *enqueue_find_key(struct bb_request *rq, const struct bb_table *fields,
                                     const json_t *object, const char *parent)
 {

@@ -494,7 +494,7 @@ static int attempt_begin(struct sender *sender, struct attempt *attempt)
         return oauth_wait(attempt->parts->oauth, sender->client, attempt->http.timeout_ms,
                           &attempt->waiter);
     http_client_start(sender->client, &attempt->http);
-    attempt->http.done = attempt_done; /* not called under the lock */
+    attempt->http.done = attempt_done; /* set late: not to be called under the lock */
     return attempt->http.ended ? -1 : 0;
 }
 
@@ -600,7 +600,7 @@ static const char *attempt_error(const struct http_request *http, const char **k
     return reason ? reason + 2 : error;
 }
 
-/* Returns the headers that were sent, as lines for the log. The values of owners are masked. */
+/* Returns the sent headers as lines for the log; masks tokens and the values of owners' headers. */
 static json_t *attempt_sent(const struct attempt *attempt)
 {
     const struct curl_slist *line = &attempt->headers[attempt->known];

@@ -36,9 +36,9 @@ void body_release(struct sender *sender, struct body *body)
 }
 
 /*
- * Keeps the bodies that were read last, up to `bytes`, even if no delivery in memory needs them.
- * The deliveries of an event to many webhooks are read one after the other; otherwise PostgreSQL
- * would have to send the body each time.
+ * Releases the oldest bodies in sender->kept until at most `bytes` are left. These bodies are kept
+ * even if no delivery in memory needs them: the deliveries of an event to many webhooks are read
+ * one after the other, and PostgreSQL should not have to send the body each time.
  */
 void bodies_keep(struct sender *sender, size_t bytes)
 {
@@ -185,7 +185,7 @@ void delivery_put_back(struct sender *sender, struct queue_flow *flow)
     }
 }
 
-/* Takes deliveries of committed events into memory. The others are found in the log. */
+/* Takes deliveries of committed events into memory. Those not taken are found in the log. */
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs)
 {
     struct delivery *delivery;

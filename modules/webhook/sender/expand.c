@@ -1,8 +1,8 @@
 /*
  * Expands events that match too many webhooks for the publisher's transaction (enqueue.c): creates
- * their deliveries after the commit, a part per statement, each in a separate transaction. The
- * statement also advances `done`, so that each webhook gets exactly one delivery, however often the
- * work is interrupted and whichever host continues. The accounts that raised the events take turns.
+ * their deliveries after the commit, PART per statement, each in a separate transaction. The same
+ * statement advances webhook_expansion.done, so that each webhook gets exactly one delivery, even
+ * if another host continues. The accounts that raised the events take turns.
  * After a statement this host rests for twice its duration, so that many deliveries do not keep the
  * database from other work.
  */
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PART "128" /* deliveries per statement */
+#define PART "128" /* webhooks per statement */
 #define PAYLOAD "webhook_payload(b.body) FROM e JOIN webhook_body b ON b.id = e.body_id"
 #define MATCHING WEBHOOK_FILTERED("(SELECT " PAYLOAD ")")
 #define REST 2 /* times the statement's duration */

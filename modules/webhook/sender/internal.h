@@ -319,7 +319,7 @@ struct sender {
 
     atomic_bool running, ready;          /* ready: it has a lease */
     atomic_uint pauses;                  /* received changes of the pause switch */
-    atomic_uint_fast64_t owned;          /* a bit for each shard */
+    atomic_uint_fast64_t owned;          /* bits of the shards that this host owns */
     atomic_bool heard_shards, heard_all; /* shards were freed; notifications may have been lost */
     atomic_bool events_wait;             /* events that need expanding were reported */
     pthread_mutex_t lock;                /* guards from here … */
@@ -330,7 +330,7 @@ struct sender {
     bool changed_all;
     struct pairs heard;              /* new deliveries of owned shards: see sender_heard() */
     struct pairs signals;            /* new deliveries of other shards or of polled webhooks */
-    struct sender_counters counters; /* a copy of `totals`; … to here */
+    struct sender_counters counters; /* a copy of `totals` (… to here) */
 
     /* Owned by the worker. */
     struct bb_worker_context *context;
@@ -351,9 +351,9 @@ struct sender {
     struct reading reading;
     struct expansion expansion;
     struct recording recording;
-    bool give_failed; /* since the last heartbeat */
+    bool give_failed; /* shards could not be given away since the last heartbeat */
     bool stopping;    /* reads no more deliveries */
-    bool successor;   /* another sender of this host continues */
+    bool successor;   /* the sender of a newer generation of this host continues */
     bool leaving;     /* deletes its row in webhook_host */
     unsigned tends;
     size_t tasks_pending;   /* database tasks in progress */
@@ -363,7 +363,7 @@ struct sender {
     int64_t joined;    /* deliveries up to this id may only come from the log: see lease_lost() */
     size_t lost_count; /* deliveries in memory with lease_lost */
     int64_t frontier,
-        frontier_xact; /* the next cursor, and the xid that must have ended before it */
+        frontier_xact; /* the next cursor, for use when all xids below frontier_xact have ended */
     bool frontier_safe, look_wanted;
     enum look look;
     uint64_t look_shards; /* the shards that the search covers: owned since it began */
@@ -402,9 +402,9 @@ static inline uint64_t sender_shard(int64_t webhook)
 void db_task_send(struct sender *sender, struct db_task *db_task,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
                   void (*back)(struct sender *sender, struct db_task *db_task));
-/* Returns the numbers of the task's shards as a parameter. */
+/* Returns the numbers of the task's shards as a parameter of a statement. */
 struct bb_value db_task_shards(struct bb_request *rq, const struct db_task *db_task);
-/* Adds the first two columns of the rows to the task's pairs. NULL: the task has failed. */
+/* Adds the first two columns of the rows to the task's pairs. Sets `ok`; false if rows is NULL. */
 void db_task_read(struct bb_request *rq, struct db_task *db_task, const struct bb_rows *rows);
 
 /* Notifies the owner of the webhook's shard, or `all` hosts, of a new delivery. id 0: the webhook
@@ -454,7 +454,7 @@ void parts_release(struct parts *parts);  /* NULL is allowed */
 /* attempt.c */
 int attempts_init(struct sender *sender); /* 0, or -1 if out of memory */
 void attempts_free(struct sender *sender);
-bool attempt_is_allowed(const struct sender *sender); /* the lease holds */
+bool attempt_is_allowed(const struct sender *sender); /* the lease is valid */
 void attempts_start(struct sender *sender);
 
 /* record.c */

@@ -34,8 +34,8 @@ enum { ME, PAUSED, FAIR, BURIED, FRONTIER, LOW_XACT, NEXT_XACT, OWNED };
 
 /*
  * $1 host, $2 shards, $3 the cursors of all shards, $4 webhooks, $5 the cursors of their backlogs
- * (0: they have none), $6 deliveries in flight, $7 their webhooks, $8 how long these deliveries are
- * held, in ms, $9 whether the shards are given away
+ * (0: no backlog), $6 deliveries in flight, $7 their webhooks, $8 for how many ms the next owners
+ * may not send them, $9 whether the shards are given away
  */
 static const struct bb_sql save = {
     "WITH " SENDER_ME ","
@@ -62,7 +62,7 @@ static const struct bb_sql save = {
 
 static const struct bb_sql leave = {"DELETE FROM webhook_host WHERE id = $1::bigint", BB_SQL_WRITE};
 
-/* Also returns the age of the oldest event to be expanded, in ms. */
+/* Returns SENDER_STATES and the age of the oldest event to be expanded, in ms. */
 static const struct bb_sql states = {
     "SELECT w.*, (SELECT coalesce(floor(extract(epoch FROM now() - min(queued_at)) * 1000), 0)"
     "::bigint FROM webhook_expansion) FROM (" SENDER_STATES ") w",
@@ -399,7 +399,7 @@ static void lease_leave_work(struct bb_request *rq, struct db_task *db_task)
 
 void lease_end(struct sender *sender)
 {
-    if (queue_flying(&sender->queue)) { /* their connections are reset before others may send */
+    if (queue_flying(&sender->queue)) { /* reset their connections before other hosts may send */
         sender->lease_until = 0;
         http_client_end(sender->client);
     }

@@ -57,7 +57,7 @@ static void *parts_made(struct bb_request *rq, void *made)
     return made ? made : bb_alloc(rq, SIZE_MAX); /* fails, which ends the request */
 }
 
-/* Opens a sealed text, which lives as long as the request; NULL: none, or it cannot be opened. */
+/* Opens a sealed text, which lives as long as the request. NULL: no text, or no key opens it. */
 static char *parts_open(struct parts_row *row, const char *part, const char *cell)
 {
     char *text = cell ? webhook_secret_open(row->rq, row->webhook, part, cell) : NULL;

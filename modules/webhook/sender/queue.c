@@ -91,7 +91,7 @@ bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32
     return queue->held_bytes + size <= queue->limits.bytes || flow->held < QUEUE_FLOW_SURE;
 }
 
-/* Adds an item before the low items, or a low item before or after the others. */
+/* Adds an item at the end (`last`) or at the head of the low items, or of the other items. */
 static void queue_insert(struct queue_flow *flow, struct queue_item *item, bool last)
 {
     item->place = QUEUE_WAITING;
@@ -311,7 +311,7 @@ void queue_put_back(struct queue *queue, struct queue_item *item)
     queue_again(queue, item);
 }
 
-/* Returns the oldest attempt of this age if older than `ms`; otherwise NULL, and lowers *wait. */
+/* Returns the oldest item in aging[age] if it is older than `ms`. Otherwise lowers *wait. */
 static struct queue_item *queue_overdue(struct queue *queue, enum queue_age age, int64_t ms,
                                         int64_t now_ms, int64_t *wait)
 {

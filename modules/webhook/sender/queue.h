@@ -64,7 +64,7 @@ TAILQ_HEAD(queue_ring, queue_flow);
 
 struct queue_pace {
     int64_t since_ms;
-    int64_t took_ms; /* sum of all attempts */
+    int64_t took_ms; /* sum of the durations */
     unsigned count;
 };
 
@@ -78,7 +78,7 @@ struct queue_flow {
     size_t held;  /* waiting, flying and resting */
     size_t held_bytes;
     size_t cap;                    /* maximum in flight; adapts */
-    struct queue_pace now, before; /* attempts of the current interval, and of the previous one */
+    struct queue_pace now, before; /* successful attempts: last ones, and the WHILE before them */
     size_t grown_of;               /* deliveries since the cap grew */
     int64_t deficit;
     enum queue_class class;
@@ -103,7 +103,7 @@ struct queue {
     size_t held_bytes;
     struct queue_ring rings[QUEUE_CLASSES]; /* slow flows only if they have nothing in flight */
     struct queue_ring more;                 /* slow flows that already have attempts in flight */
-    struct queue_list aging[QUEUE_AGES];    /* in flight, oldest first */
+    struct queue_list aging[QUEUE_AGES];    /* items in flight that are not old, oldest first */
 };
 
 void queue_init(struct queue *queue, const struct queue_limits *limits);

@@ -79,7 +79,7 @@ enum { ID, WEBHOOK, AT, TOOK, STATUS, VERDICT, TRIES, GAP, AGE, COLUMNS };
 
 _Static_assert(COLUMNS == SENDER_RECORD_COLUMNS, "struct recording has the columns");
 
-/* Returns NULL on failure. `tx` is NULL if there is no transaction. */
+/* Runs the statement for the results, in `tx` unless this is NULL. Returns NULL on failure. */
 static const struct bb_rows *record_all(struct bb_request *rq, struct bb_tx *tx,
                                         struct recording *recording)
 {

@@ -72,7 +72,7 @@ void db_task_read(struct bb_request *rq, struct db_task *db_task, const struct b
     for (size_t row = 0; rows && row < bb_count(rq, rows); row++)
         if (pairs_add(&db_task->pairs, bb_cell_int(rq, rows, row, 0),
                       bb_cell_int(rq, rows, row, 1)))
-            bb_alloc(rq, SIZE_MAX); /* does not return */
+            bb_alloc(rq, SIZE_MAX); /* fails, which ends the request */
     db_task->ok = rows != NULL;
 }
 
@@ -156,7 +156,7 @@ void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all)
     struct pairs *pairs =
         !all && sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
     size_t last = pairs->count - 1;
-    /* a lower id of the same webhook is noted */
+    /* the last pair is of the same webhook, and its id is not higher */
     bool noted = pairs->count && pairs->webhooks[last] == webhook && pairs->ids[last] <= id && id;
     bool news = !noted && !pairs->count;
 
@@ -468,7 +468,7 @@ static void sender_finish(struct sender *sender)
         sender_turn(sender);
     delivery_free_list(&sender->handoffs);
     attempts_free(sender);
-    /* the subscriptions first: they leave the heap of timers, in which deliveries may still be */
+    /* first, while the heap of timers, which also has nodes of deliveries, is still valid */
     IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
         subscription_free(sender, subscription);
     IDMAP_FOREACH (delivery, delivery, &sender->deliveries)

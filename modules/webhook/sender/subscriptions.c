@@ -218,7 +218,7 @@ void subscriptions_changed(struct sender *sender, const struct pairs *webhooks, 
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Takes the row of a webhook; NULL: deleted. `health_version`: the health's version at the read. */
+/* Applies a row (NULL: deleted). `health_version` is the health's version before the read. */
 static void subscription_apply(struct sender *sender, struct subscription *subscription,
                                struct parts *after, unsigned health_version)
 {
