@@ -47,13 +47,13 @@ static bool audit_is_email(const char *text)
     const char *at = strchr(text, '@');
 
     return at && at > text && at[1] && !strchr(at + 1, '@') && !strpbrk(text, " \t\r\n") &&
-           strlen(text) <= 254; /* as BB_EMAIL */
+           strlen(text) <= 254; /* the maximum of BB_EMAIL */
 }
 
 /*
- * Returns the part of a value that is stored. Of a URL this is the part before the query, because a
- * query may contain secrets. Returns NULL if nothing is stored: the value is secret, has undeclared
- * members (they may be secret), does not fit into *room, or may be a mistyped password.
+ * Returns the part of a value that is stored: of a URL, the part before the query, which may have
+ * secrets. NULL: nothing is stored, because the value is secret, has undeclared members (they may
+ * be secret), is longer than *room bytes, or may be a password typed into the wrong field.
  */
 static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, json_t *value,
                            size_t *room)
@@ -86,8 +86,8 @@ static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, 
 }
 
 /*
- * Returns an object with the declared members that are stored. `_omitted` has the names of all
- * other members and, in the object of the whole body, of the parts that are files.
+ * Returns an object with the members that are stored. Its member `_omitted` lists the names of
+ * other members and, if `given` is the whole body, of files.
  */
 static json_t *audit_members(struct bb_request *rq, const struct bb_table *fields, json_t *given,
                              size_t *room)
@@ -137,7 +137,7 @@ static int audit_before(void *state, struct bb_request *rq, const struct bb_audi
         BB_SQL_WRITE};
     const struct bb_principal *who = rq->principal;
     const struct bb_route *route = audited->route;
-    /* Other requests may name the receiver of a share as organizationId in the body. */
+    /* In a body without BB_CREATES, organizationId may be the receiver of a share. */
     int64_t asked = route->flags & BB_CREATES ? bb_given_int(rq, "organizationId", 0)
                                               : bb_arg_int(rq, "organizationId", 0);
     int64_t organization = who ? who->organization : 0;
@@ -246,7 +246,7 @@ static const char *const record_columns[] = {
     "id", "at", "account", "email", "organization", "address", "action", "path", "requestId",
     "status", "fields", NULL};
 
-/* $1 upper bound of the ids, $2 the filters, an object with members of the query, $3 limit */
+/* $1 upper bound of the ids, $2 filters (an object with members of the query), $3 limit */
 static const struct bb_sql find = {
     "SELECT * FROM audit_search($1::bigint, $2::jsonb, $3::bigint)", BB_SQL_LIST};
 

@@ -46,7 +46,7 @@ struct auth {
     struct auth_keys *keys;
     struct auth_throttle *throttle;
     struct auth_cost cost;
-    char dummy[AUTH_HASH_MAX]; /* verified if an account is unknown, so that the time is the same */
+    char dummy[AUTH_HASH_MAX];   /* hash to check for an unknown account, to take the same time */
     int64_t session_s, client_s; /* lifetime of a token in seconds */
 };
 
@@ -76,7 +76,7 @@ extern const struct bb_accounts auth_accounts;
 unsigned auth_role_bit(const char *name); /* 0: unknown role */
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
-/* Sends a page of a list. Select the rows with the limit auth_page_limit() + 1. */
+/* Sends a page. Select auth_page_limit() + 1 rows: the last one shows that another page exists. */
 int64_t auth_page_limit(struct bb_request *rq);
 int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows,
                     const struct bb_field *fields, size_t count);
@@ -87,22 +87,22 @@ int auth_unauthorized(struct bb_request *rq, const char *text);
 /* Returns the SHA-256 of a text, in the request's memory. */
 struct bb_value auth_sha256(struct bb_request *rq, const char *text);
 
-/* Like bb_random_hex(), but instead of returning NULL, ends the handler with a 503. */
+/* Like bb_random_hex(), but ends the request with auth_no_random(), a 503, instead of NULL. */
 const char *auth_random_hex(struct bb_request *rq, size_t bytes);
 int auth_no_random(struct bb_request *rq);
 
-/* Sends a 403 or 401 if an account with this status may not act. */
+/* Returns 0 if an account with this status may act. Otherwise sends a 403 or 401. */
 int auth_account_may_act(struct bb_request *rq, const char *status);
 
 /* A new account, with its organization if a name is given. */
 struct auth_new_account {
     const char *email, *first_name, *last_name, *password; /* password: its encoded hash */
     const char *role, *status;
-    const char *organization, *organization_type; /* name, or NULL; type, NULL: Developer */
+    const char *organization, *organization_type; /* name or NULL; type or NULL (Developer) */
     int64_t home;         /* the inviting OrganizationAdmin's organization; or 0 */
-    bool join;            /* join an existing organization with this name */
+    bool join;            /* if an organization with this name exists, use it */
     bool silent;          /* the response does not reveal whether the e-mail existed */
-    const char *link;     /* the purpose of a link that is mailed to it; or NULL */
+    const char *link;     /* purpose of a link that is mailed to the account; or NULL */
     const char *language; /* as for auth_link_ask() */
 };
 
@@ -118,47 +118,47 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 /* The columns of an account that login and getAccess need. The strings belong to the request. */
 struct auth_account {
     int64_t id;
-    const char *role, *status, *password; /* hash of password or client's secret; or NULL */
-    bool known_here, seen_here;           /* has logged in from this network in 90 days, in a day */
+    const char *role, *status, *password; /* hash of the password or client secret; or NULL */
+    bool known_here, seen_here;           /* login from this network within 90 days; 1 day */
 };
 
-/* Returns 1 if found, 0 if not found, or -1: the caller returns bb_failed(rq). Parks the fiber. */
+/* Returns 1 if found, 0 if not, or -1 on failure: then return bb_failed(rq). Parks the fiber. */
 int auth_account_find(struct bb_request *rq, const char *email, const char *network,
                       struct auth_account *account);
 
-/* Creates a hash that no password matches. To verify a password against it takes the full time. */
+/* Sets auth->dummy to a hash that no password matches. Returns 0, or -1 without random bytes. */
 int auth_password_dummy(struct auth *auth);
 
-/* Hashes a password on a pool (`pool` is its name). The hash lives as long as the request. */
+/* Hashes a password on the thread pool `pool`, in the request's memory. Errors end the request. */
 const char *auth_password_hash(struct bb_request *rq, const char *pool, const char *password);
 
 /*
- * Checks e-mail and password, with the throttle. *good is false if the account is unknown or the
- * password is wrong. Parks the fiber. After a 0 the caller must call auth_credentials_settle() with
- * the status of its response, and return the result.
+ * Checks an e-mail and a password, unless too many logins have failed. *good is false if the
+ * account is unknown or the password is wrong. Parks the fiber. If it returns 0, the caller must
+ * pass the status of its response to auth_credentials_settle(), and return the result.
  */
 int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email,
                      const char *password, struct auth_account *account, bool *good);
 
-/* Counts the login as failed if `status` is 401 or 403. A success clears the count. */
+/* Counts a failed login (`status` 401 or 403); a success clears the count. Returns `status`. */
 int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char *email,
                             const struct auth_account *account, int status);
 
 /* ---- throttle.c: a limit on failed attempts ---- */
 
-/* The memory belongs to the host. */
+/* NULL: out of memory. auth_throttle_free() destroys the mutex; the host frees the memory. */
 struct auth_throttle *auth_throttle_new(struct bb_host *host);
 void auth_throttle_free(struct auth_throttle *throttle);
 
-/* Returns a number for the e-mail of a login attempt; never 0. */
+/* Returns a hash of the e-mail, for bb_offload_for(); never 0. */
 uint64_t auth_throttle_target(const char *email);
 
 /* Returns the network of the request: its address, or the /64 of an IPv6 address. */
 const char *auth_throttle_network(struct bb_request *rq);
 
 /*
- * Sends a 429 while the account has too many failures. *crowded_ms is how long the network is still
- * blocked for accounts that have never logged in from it; 0: not blocked.
+ * Sends a 429 if too many logins to the account have failed. *crowded_ms is the time for which this
+ * network is blocked for accounts that have never logged in from it; 0: it is not blocked.
  */
 int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email,
                         int64_t *crowded_ms);
@@ -168,15 +168,15 @@ void auth_throttle_passed(struct bb_request *rq, struct auth *auth, const char *
 
 /*
  * Counts a registration ('r'), a request for a link ('l') or a wrong client secret ('c') from this
- * network. Returns 0, or 429 if there were more than `limit`. The error names `what` in plural.
+ * network. Returns 0, or sends a 429 if there were more than `limit`: "Too many `what`".
  */
 int auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const char *what);
 
 /*
- * Call auth_notify() in a transaction that changes an account, with its id, or the signing keys,
- * with 0. It notifies all hosts with the payload "account:ID" or "keys", and calls auth_changed()
- * after the commit and before the response, because this host receives its own notification only
- * later. Any other payload makes auth_changed() drop everything.
+ * Call auth_notify() in a transaction that changes an account (pass its id) or the signing keys
+ * (pass 0). It sends "account:ID" or "keys" to auth_changed() on all hosts; on this host, it calls
+ * auth_changed() before the response, because the notification arrives later. auth_changed() drops
+ * cached data: of the account for "account:ID", everything for other payloads.
  */
 void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account);
 char *auth_account_payload(struct bb_request *rq, int64_t account);
@@ -194,7 +194,7 @@ int auth_keys_verify(struct bb_request *rq, struct auth *auth, const struct toke
 /* Makes sure that an active key exists, and writes its name to `kid`. May park the fiber. */
 int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KID + 1]);
 
-/* Signs a token. Returns its length, or 0 if the key does not exist any more. */
+/* Signs a token with the key `kid`. Returns its length, or 0 if the key does not exist any more. */
 size_t auth_keys_sign(struct auth *auth, const char *kid, const struct token_claims *claims,
                       char text[TOKEN_MADE_MAX]);
 
@@ -208,10 +208,10 @@ struct auth_issued {
     char token[TOKEN_MADE_MAX];
     char jti[37];
     int64_t expires_s; /* seconds since 1970 */
-    int64_t life_s;    /* set by the caller; 0: the lifetime in the settings */
+    int64_t life_s;    /* lifetime, set by the caller; 0: as in the settings */
 };
 
-/* Creates a session. `client` is 0 for a session of the account itself. Parks the fiber. */
+/* Creates a session and its token. `client`: id of the API client; 0: a login. Parks the fiber. */
 int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct auth_account *account,
                        int64_t client, struct auth_issued *issued);
 
@@ -219,39 +219,39 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
 
 int auth_login_reply(struct bb_request *rq, const struct auth_issued *issued);
 
-/* Gives the new session a refresh token, and sets its cookie in the response. */
+/* Gives the new session `jti` a refresh token, and sets the token's cookie in the response. */
 int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account, const char *jti);
 
 /* ---- users.c ---- */
 
 /*
  * Call in the transaction that changed the account's password. Ends the account's sessions and
- * refresh tokens, except `session` (NULL: none) with its refresh token, and except the sessions of
- * API clients. Deletes the account's links for passwords. Sends the response.
+ * refresh tokens. Keeps `session` with its refresh token, if not NULL, and the sessions of API
+ * clients. Deletes the account's links that set a password. Sends the response.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session);
 
 /* ---- links.c: links that are sent by mail ---- */
 
-/* Returns whether a module sends mails. Not known before `start` is called. */
+/* Returns whether a module provides the service "mail"; false before `start` is called. */
 bool auth_sends_mail(struct bb_host *host);
 
-/* Returns the Accept-Language of the request as it can be stored, or NULL. */
+/* Returns the Accept-Language header, cut to 64 bytes that the database accepts; or NULL. */
 const char *auth_languages(struct bb_request *rq);
 
-/* Adds a mail about the approval of an account to the outbox, if a module sends mails. */
+/* If a module sends mails, adds the mail "account-approved" to the outbox. */
 void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *email,
                         const char *name, const char *language);
 
 /*
- * Stores the request for a link. The mail is sent after the transaction. Purposes are "reset",
- * "confirm" and "invite". `language` is from auth_languages(), "en", or NULL.
+ * Stores a request for a link, which is mailed after the commit. `purpose`: "reset", "confirm" or
+ * "invite". `language`: from auth_languages(), or a language such as "en", or NULL.
  */
 void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
                    const char *language);
 
-/* The job auth.links: sends the links that a host had not sent when it ended. */
+/* The job auth.links: mails the links of stored requests that a crashed host has left. */
 void auth_links_job(struct bb_request *rq);
 
 /* ---- handlers, commands, and metrics in the order of module.c's table ---- */

@@ -51,9 +51,9 @@ int auth_client_create(struct bb_request *rq)
 }
 
 /*
- * Changes the members that the request has, and replaces the secret if `*arg` is true. A separate
- * statement ends the sessions. It also sees a session that getAccess created with the old secret
- * while the first statement waited for the client's lock (session.c).
+ * Changes the members that the request has. If `*arg` is true, replaces the secret and ends the
+ * client's sessions. `end` is a separate statement, so that it also sees a session that getAccess
+ * has created with the old secret while `change` waited for the client's lock.
  */
 static int clients_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {

@@ -1,7 +1,7 @@
 /*
- * Signing keys: read from the database and kept in memory. Retired keys are kept too, so that an
- * old token can be distinguished from a forged token. The secret of a key never changes, so a token
- * is verified without a query; whether its key is retired is queried together with the session. The
+ * The signing keys are read from the database and kept in memory, including retired keys: they show
+ * that an old token is revoked, not forged. The secret of a key never changes, so a signature is
+ * verified without a query. The query for the session shows whether the key is retired. The
  * database stores each secret encrypted, and bound to the name of its key.
  *
  * An unknown name is looked up in the database, because another host may have just created the key.
@@ -31,9 +31,9 @@ struct auth_keys {
     EVP_MAC *hmac;
     struct key *keys;
     size_t count;
-    uint64_t wanted, loaded; /* epochs: equal if no change was received since the last load */
-    int64_t second;          /* on the monotonic clock */
-    unsigned lookups;        /* in that second */
+    uint64_t wanted, loaded; /* number of changes: received, and known to the last load */
+    int64_t second;          /* a second of the monotonic clock */
+    unsigned lookups;        /* loads for unknown names in that second */
 };
 
 struct auth_keys *auth_keys_new(void)
@@ -84,8 +84,8 @@ static const struct key *keys_find(const struct auth_keys *keys, const char *kid
 }
 
 /*
- * Reads the keys from the database. If memory runs out, the old list stays, because with an
- * incomplete list valid tokens would look forged.
+ * Reads the keys from the database. If memory runs out, keeps the old list: with an incomplete
+ * list, valid tokens would look forged.
  */
 static int keys_load(struct bb_request *rq, struct auth *auth)
 {
@@ -112,7 +112,7 @@ static int keys_load(struct bb_request *rq, struct auth *auth)
         int64_t size = bb_cell_bytes(bb_cell(rq, rows, i, 1), sealed, sizeof(sealed));
         char purpose[TOKEN_KID + 16];
         size_t length = 0;
-        int failed = -1; /* -1: secrets.keys no longer has the key that seals the secret */
+        int failed = -1; /* -1: secrets.keys cannot decrypt the secret; -2: out of memory */
 
         snprintf(purpose, sizeof(purpose), KEY_PURPOSE, kid);
         if (size >= 0 && strlen(kid) == TOKEN_KID)
@@ -188,7 +188,7 @@ struct fresh {
     size_t length;
 };
 
-/* Creates a new, sealed key. It is freed with the request. */
+/* Creates a key, encrypted in fresh->sealed, which is freed with the request. */
 static int keys_make(struct bb_request *rq, struct fresh *fresh)
 {
     unsigned char secret[TOKEN_MAC];
@@ -210,8 +210,8 @@ static int keys_make(struct bb_request *rq, struct fresh *fresh)
 }
 
 /*
- * Copies the name of the active key to `kid`. Returns whether there is one in memory. With `sure`,
- * returns true only if no change was received since the keys were loaded.
+ * Copies the name of the active key in memory to `kid`. Returns false if there is none or, with
+ * `sure`, if a change was received after the keys were loaded.
  */
 static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1])
 {
@@ -228,8 +228,8 @@ static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1
 }
 
 /*
- * The keys just loaded may be used even if a change was received after the query: a token's row is
- * written only while its key is active, and otherwise the caller tries again.
+ * Uses the keys that were just loaded, even if another change was received meanwhile: a session is
+ * stored only if its key is still active, and auth_session_issue() tries several times.
  */
 int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KID + 1])
 {

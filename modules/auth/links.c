@@ -1,10 +1,10 @@
 /*
  * Links that are sent by mail: to choose a new password, to confirm an e-mail, and to accept an
- * invitation. Each has a random token, which works once; the database has only its hash.
+ * invitation. Each link has a random token, which works once; the database has only its hash.
  *
- * The handler of a request for a link only stores a row. Then another fiber deletes it, looks
- * up the account, and adds the mail to the outbox. So neither the response nor its time depends on
- * whether an account has the e-mail, and a request that was answered is not lost.
+ * The handler of a request for a link only stores the request as a row. Then another fiber deletes
+ * the row, looks up the account, and adds the mail to the outbox. So neither the response nor its
+ * time depends on whether an account has the e-mail, and a request is not lost after its response.
  */
 #include <string.h>
 
@@ -36,7 +36,7 @@ bool auth_sends_mail(struct bb_host *host)
 
 /* ---- sending ---- */
 
-/* Deletes a request, and adds its mail to the outbox if there is such an account. */
+/* Deletes one request. If an account fits it, stores a link and adds its mail to the outbox. */
 static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql take = {
@@ -67,7 +67,7 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return 0;
     while (strcmp(purpose->name, bb_cell(rq, asked, 0, 0)) != 0)
         if (++purpose == purposes + sizeof(purposes) / sizeof(purposes[0]))
-            return 0; /* a newer version has stored this purpose */
+            return 0; /* unknown purpose, stored by a newer version */
 
     const char *token = auth_random_hex(rq, TOKEN_BYTES);
     const struct bb_rows *made =
@@ -162,7 +162,7 @@ void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose,
     bb_after(rq, tx, links_asked, rq->host);
 }
 
-/* The mail has the console's address: the setting `link` up to the first #, ? or {. */
+/* The mail shows the address of the console: the setting `link` up to the first #, ? or {. */
 void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *email,
                         const char *name, const char *language)
 {

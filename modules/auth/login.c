@@ -77,10 +77,10 @@ int auth_login(struct bb_request *rq)
  * With OAuth 2.0 client credentials, a client authenticates with HTTP Basic or in the body (form or
  * JSON), and gets a client's token, which is valid for client_minutes. With the e-mail and password
  * of an ApiUser, getAccess creates a session like a login. Errors have the names of RFC 6749: the
- * host turns the header X-OAuth-Error into `error` and removes the header.
+ * host moves the value of the header X-OAuth-Error to the member `error` of the body.
  *
  * A client's id and secret select the first form, with or without grant_type. An Authorization
- * header of another scheme than Basic, which many clients send with every request, is ignored.
+ * header with a scheme other than Basic, which many clients send with every request, is ignored.
  */
 
 static int login_invalid_client(struct bb_request *rq)
@@ -96,7 +96,7 @@ static int login_bad_request(struct bb_request *rq, const char *error, const cha
     return bb_fail(rq, 400, "%s", text);
 }
 
-/* Issues a token to an ApiUser that may act; refuses all others. `life_s`: see auth_issued. */
+/* Sends a token to an active ApiUser, and an error to others. `life_s`: see struct auth_issued. */
 static int login_issue(struct bb_request *rq, const struct auth_account *account, int64_t client,
                        int64_t life_s)
 {
@@ -119,7 +119,7 @@ static int login_issue(struct bb_request *rq, const struct auth_account *account
     return status ? status : auth_login_reply(rq, issued);
 }
 
-/* Returns the HTTP Basic header, or NULL. */
+/* Returns the Authorization header if its scheme is Basic, or NULL. */
 static const char *login_basic_header(struct bb_request *rq)
 {
     const char *header = bb_header(rq, "Authorization");
@@ -128,8 +128,8 @@ static const char *login_basic_header(struct bb_request *rq)
 }
 
 /*
- * Splits "Basic base64(id:secret)". Returns 0, or -1 if the header is malformed or the id is not
- * hexadecimal, as all ids are. (PostgreSQL would fail on an id that is not UTF-8.)
+ * Splits "Basic base64(id:secret)". Returns 0, or -1 if the header is malformed, or if the id is
+ * not hexadecimal: no client has such an id, and PostgreSQL would fail on an id that is not UTF-8.
  */
 static int login_read_basic(struct bb_request *rq, const char *header, const char **id,
                             const char **secret)
@@ -188,7 +188,7 @@ static int login_by_client(struct bb_request *rq)
 
     if (!rows)
         return bb_failed(rq);
-    if (bb_count(rq, rows) == 0) /* not recorded: anybody can send any number of unknown ids */
+    if (bb_count(rq, rows) == 0) /* not audited: anybody can send any number of unknown ids */
         return login_invalid_client(rq);
     bool right = bb_cell_bytes(bb_cell(rq, rows, 0, 1), stored, sizeof(stored)) == sizeof(stored) &&
                  CRYPTO_memcmp(auth_sha256(rq, secret).data, stored, sizeof(stored)) == 0 &&
@@ -229,7 +229,7 @@ static int login_by_password(struct bb_request *rq)
             rq, "invalid_request",
             "username and password, or client_id and client_secret, are required");
     if (!password)
-        password = ""; /* an empty password is parsed as absent, but is a wrong one */
+        password = ""; /* an empty password is parsed as absent; it is a wrong password */
 
     int status = auth_credentials(rq, auth, email, password, &account, &good);
 

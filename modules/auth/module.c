@@ -74,9 +74,9 @@ static void auth_start(struct bb_host *host, void *state)
     " FOR UPDATE SKIP LOCKED)"
 
 /*
- * Also deletes the account's organization, unless another account is in it or acts for it. The rows
- * are locked in the subquery, because a DELETE that waited for an approval would decide by its old
- * snapshot, and delete the approved account.
+ * Also deletes the account's organization, unless another account is in it or acts for it. The
+ * subquery locks the rows: otherwise the DELETE may wait for an approval in progress, still see the
+ * account as not approved, and delete it.
  */
 #define NEVER_APPROVED                                                                             \
     "WITH gone AS (DELETE FROM auth_account WHERE id IN (SELECT a.id FROM auth_account a "         \
@@ -365,7 +365,7 @@ static const int registered[] = {202, 409, 0}; /* 202: with register_silent */
 
 enum {
     PUBLIC_BODY_MAX = 32768, /* anonymous clients need no large bodies */
-    HASH_DEADLINE_MS = 20000 /* time for queued passwords on a busy processor */
+    HASH_DEADLINE_MS = 20000 /* a password may wait long for its hash on a busy processor */
 };
 
 #define PUBLIC(place, run)                                                                         \

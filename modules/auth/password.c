@@ -1,9 +1,9 @@
 /*
  * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. Hashing runs
- * on pools of threads with a low priority. The pool "hash" is for existing accounts. Its threads
- * rest when processors are scarce: otherwise hashes take the processor time that PostgreSQL needs
- * for other requests (docs/benchmarks.md, attack D3). The pool "register" is for new accounts. The
- * pools' queues are bounded, and the host serves the callers in turn. No loop waits for a hash.
+ * on thread pools with a low priority; event loops never wait for it. The pool "hash" is for
+ * existing accounts. Its threads pause while processors are scarce: otherwise hashes take the
+ * processor time that PostgreSQL needs for other requests (docs/benchmarks.md, attack D3). The pool
+ * "register" is for new accounts. The pools' queues are bounded, and clients are served in turn.
  *
  * The memory of a hash (19 MiB) is mapped and unmapped each time; the heap would keep it forever.
  */
@@ -46,7 +46,7 @@ static void password_work(void *arg)
     argon2_context context = {
         .out = job->hash,
         .outlen = HASH,
-        .pwd = (uint8_t *)(uintptr_t)job->password, /* read only: without ARGON2_FLAG_CLEAR… */
+        .pwd = (uint8_t *)(uintptr_t)job->password, /* argon2 does not change it with these flags */
         .pwdlen = (uint32_t)strlen(job->password),
         .salt = job->salt,
         .saltlen = SALT,
@@ -87,7 +87,7 @@ static int password_decode(const char *encoded, struct hashing *job)
     return base64_decode(BASE64_PLAIN, text, strlen(text), job->hash, HASH) == HASH ? 0 : -1;
 }
 
-/* All calls with one `target` (an account) share one client's part of the pool; 0: no target. */
+/* All calls with the same `target` (an account) together get one client's share; 0: no target. */
 static int password_run(struct bb_request *rq, const char *pool, uint64_t target,
                         struct hashing *job)
 {
@@ -178,11 +178,11 @@ int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email
     if (crowded_ms > 0 && !account->known_here)
         return auth_throttle_refuse(rq, crowded_ms, "failed logins");
     bb_audit(rq, email);
-    /* For an unknown account, a hash that no password matches takes the same time. */
+    /* Checks an unknown account against a dummy hash, so that the response takes the same time. */
     if (password_decode(found ? account->password : auth->dummy, &job))
         return bb_fail(rq, 500, "The stored password cannot be read");
     memcpy(expected, job.hash, HASH);
-    /* If the account has logged in from this network, other networks do not slow it down. */
+    /* Networks of earlier logins do not share the pool with attempts from unknown networks. */
     status = password_run(rq, "hash", account->known_here ? 0 : auth_throttle_target(email), &job);
     *good = status == 0 && CRYPTO_memcmp(expected, job.hash, HASH) == 0 && found;
     OPENSSL_cleanse(job.hash, HASH);

@@ -7,16 +7,16 @@
  * owner or the thief has used it: when the other person then sends the old secret, the login ends
  * with all its access tokens.
  *
- * Two tabs may send the same cookie at the same time, and a response may be lost. Therefore the
- * next secret is HMAC-SHA256 of the secret that was sent, with a key that only the row has, and for
- * GRACE_S after a replacement the previous secret gets the same next secret again. To compute a
- * next secret, both the cookie and the database are needed.
+ * Two tabs may send the same cookie at the same time, and a response may be lost. So for GRACE_S
+ * seconds after its replacement, a secret is still accepted, and is replaced by the same next
+ * secret again: HMAC-SHA256 of the secret that was sent, with a key from the row. To compute a next
+ * secret, both the cookie and the database are needed.
  *
  * Cross-site requests: the cookie is SameSite=Strict, so browsers do not send it with requests of
- * other sites. Requests of other origins of the same site (Sec-Fetch-Site) get 403. The route
- * returns the access token in its body, which no other origin can read, because no response allows
- * credentials by CORS; it changes nothing else. All other routes need the access token in a
- * header, which browsers do not add by themselves, and the cookie's Path excludes them.
+ * other sites. Requests of other origins of the same site (Sec-Fetch-Site) get 403. No other origin
+ * can read the access token in the response, because no response allows credentials by CORS. The
+ * cookie's Path excludes all other routes; they need the access token in a header, which browsers
+ * do not add by themselves.
  */
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
@@ -38,7 +38,7 @@ enum {
     AGENT_MAX = 200 /* bytes of the stored User-Agent */
 };
 
-#define GRACE_S "60" /* longer than a failover of PostgreSQL, which loses responses */
+#define GRACE_S "60" /* longer than a failover of PostgreSQL, during which responses are lost */
 
 static void refresh_set_cookie(struct bb_request *rq, const char *id, const char *secret)
 {
@@ -57,8 +57,8 @@ static void refresh_forget(struct bb_request *rq)
 /* ---- the login ---- */
 
 /*
- * The lock on the account makes this statement and a change of the password wait for each other. If
- * the password was changed first, the session has ended.
+ * This statement and a change of the password wait for each other, because they lock the account.
+ * If the password was changed first, the session is revoked, and this statement inserts nothing.
  */
 int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account, const char *jti)
 {
@@ -102,18 +102,18 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
 
 struct turn {
     const char *id, *secret, *next; /* next: NULL if the cookie is not valid */
-    const char *reused;             /* e-mail of the account whose old token was used again */
+    const char *reused;             /* the account's e-mail if an old secret was sent, or NULL */
     struct auth_account account;
 };
 
-/* Returns 0 if the request has the cookie in exactly the form that was sent to the browser. */
+/* Reads the cookie. Returns -1 if it has not exactly the form that was sent to the browser. */
 static int refresh_read(struct bb_request *rq, struct turn *turn)
 {
     const char *header = bb_header(rq, "Cookie");
     const char *at = header ? strstr(header, COOKIE "=") : NULL;
-    char id[UUID + 1], secret[SECRET_LENGTH + 2]; /* one more letter than is valid */
+    char id[UUID + 1], secret[SECRET_LENGTH + 2]; /* room to detect a longer secret */
 
-    while (at && at > header && !strchr("; ,", at[-1])) /* skips the end of another cookie's name */
+    while (at && at > header && !strchr("; ,", at[-1])) /* skips longer names that end in COOKIE */
         at = strstr(at + 1, COOKIE "=");
     if (!at || sscanf(at + strlen(COOKIE "="), "%36[0-9a-f-].%44[A-Za-z0-9_-]", id, secret) != 2 ||
         !bb_is_uuid(id) || strlen(secret) != SECRET_LENGTH)
@@ -123,12 +123,12 @@ static int refresh_read(struct bb_request *rq, struct turn *turn)
     return 0;
 }
 
-/* Ends a login, or a session without a refresh token. Returns whether there was one. */
+/* Ends the login, or session without a refresh token, with this id. Returns whether it existed. */
 static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account, const char *id)
 {
     static const struct bb_sql forget = {
         "DELETE FROM auth_refresh WHERE id = $1::uuid AND account = $2::bigint", 0};
-    /* A separate statement also ends a session of a refresh that the first statement waited for. */
+    /* Runs after `forget`, which waits for a refresh in progress: so it also ends that session. */
     static const struct bb_sql revoke = {
         "UPDATE auth_session SET revoked = now() WHERE account = $2::bigint "
         "AND (login = $1::uuid OR jti = $1::uuid) AND revoked IS NULL",
@@ -192,7 +192,7 @@ static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int auth_refresh(struct bb_request *rq)
 {
-    /* Makes the session end with the login. No row: the login was ended, or the key replaced. */
+    /* Assigns the session to the login. No row: the login has ended, or the signing key changed. */
     static const struct bb_sql attach = {
         "WITH r AS (SELECT id, kid FROM auth_refresh WHERE id = $1::uuid FOR SHARE) "
         "UPDATE auth_session s SET login = r.id FROM r WHERE s.jti = $2::uuid AND s.kid = r.kid "
@@ -217,7 +217,7 @@ int auth_refresh(struct bb_request *rq)
         refresh_forget(rq);
         return auth_unauthorized(rq, "Unauthorized");
     }
-    refresh_set_cookie(rq, turn.id, turn.next); /* even with an error: the secret was replaced */
+    refresh_set_cookie(rq, turn.id, turn.next); /* even if an error follows: `next` is stored */
     status = auth_account_may_act(rq, turn.account.status);
     issued->life_s = AUTH_REFRESHED_S;
     if (!status)
@@ -231,7 +231,7 @@ int auth_refresh(struct bb_request *rq)
 
 /* ---- logout, and the list of sessions ---- */
 
-/* `arg` is the id of a login or session; NULL: the caller's own. */
+/* Ends the login or session with the id `arg`. NULL: ends the caller's, and deletes the cookie. */
 static int refresh_leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql own = {
@@ -265,7 +265,7 @@ int auth_session_delete(struct bb_request *rq)
                : bb_transaction(rq, refresh_leave, (void *)(uintptr_t)bb_segment(rq, "id"));
 }
 
-/* Logins with a refresh token, and sessions without one; not the tokens of API clients. */
+/* Lists the logins with a refresh token, and the sessions without one, except of API clients. */
 int auth_session_list(struct bb_request *rq)
 {
     // clang-format off

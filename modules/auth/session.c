@@ -1,10 +1,10 @@
 /*
  * Sessions, and the service "authenticator", which returns the principal of a bearer token.
  *
- * The cached identity is used under three conditions: there is an entry, the token has not expired,
- * and the host guarantees that it has received every notification (bb_signals_fresh_ms()).
- * Otherwise the signature is verified, and one query to PostgreSQL returns everything. Role, status
- * and organizations always come from the database, never from the token.
+ * A cached identity is used only while the host guarantees that it has received every notification
+ * (bb_signals_fresh_ms()), because a notification drops the entries that have changed. Otherwise
+ * the signature is verified, and one query returns the session, the account and its organizations.
+ * Role, status and organizations always come from the database, never from the token.
  */
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +49,7 @@ void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account)
     bb_after(rq, tx, session_committed, payload);
 }
 
-/* An unknown payload drops the whole cache and marks the keys as stale, which is always correct. */
+/* A payload that names no account drops the whole cache and the keys, which is always correct. */
 void auth_changed(void *state, const char *payload)
 {
     struct auth *auth = state;
@@ -104,7 +104,7 @@ static int session_query(struct bb_request *rq, struct auth *auth, const char *t
 
     if (!rows)
         return bb_failed(rq);
-    /* This service signed the token, but its session was ended and cleaned up. */
+    /* The signature is valid, but the session has ended, and its row was deleted. */
     if (bb_count(rq, rows) == 0)
         return auth_unauthorized(rq, REVOKED);
     bool ended = bb_cell_int(rq, rows, 0, 0) != 0;
@@ -153,7 +153,7 @@ static int session_authenticate(void *state, struct bb_request *rq, const char *
         identity = bb_alloc(rq, room);
         size = cache_get(auth->cache, text, length, identity, room, &epoch);
         if (!size || (size <= room && !fresh))
-            identity = NULL; /* it must be queried */
+            identity = NULL; /* the database must be queried */
         if (size <= room)
             break;
     }
@@ -183,13 +183,13 @@ const struct bb_authenticator auth_authenticator = {
 /* ---- creating ---- */
 
 /*
- * Each login, and each token of a client, is a row, so that it can be ended separately. The row is
- * written only if the signing key is still active, so that no token is revoked from the start, and
- * if the account or client has not changed since its password or secret was checked. A login in
- * progress cannot survive a change of the password or secret: the row locks make one wait for the
- * other.
+ * Each login, and each token of an API client, has a row, so that it can be revoked separately. The
+ * row is inserted only if the signing key is still active (otherwise the token would be revoked at
+ * once), and if the account's password or the client's secret is still the one that was checked.
+ * This statement and a change of the password or secret lock the same rows. So a login is refused
+ * if the change came first, and otherwise the change revokes its session.
  *
- * k has the login of one request, or of several requests (struct bb_keyed).
+ * k has the login of one request, or the logins of several requests (struct bb_keyed).
  */
 #define SESSIONS(keys)                                                                             \
     "WITH k(jti, account, client, kid, issued, expires, password, i) AS MATERIALIZED (" keys "), " \
@@ -231,14 +231,14 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
     snprintf(claims.jti, sizeof(claims.jti), "%s", bb_new_uuid(rq));
     memcpy(issued->jti, claims.jti, sizeof(issued->jti));
     snprintf(claims.role, sizeof(claims.role), "%s", account->role);
-    /* Tries several times, because a key may be retired between the signature and the row. */
+    /* Tries several times: a key may be retired after it signs and before the row is inserted. */
     for (int attempt = 0; attempt < 5; attempt++) {
         char kid[TOKEN_KID + 1];
         int status = auth_keys_active(rq, auth, kid);
 
         if (status)
             return status;
-        /* Signs first, because a row without a token would make the next attempt fail. */
+        /* Signs first: if signing fails after the insert, the next attempt repeats the jti. */
         if (auth_keys_sign(auth, kid, &claims, issued->token)) {
             struct bb_rows *rows = bb_query(
                 rq, &session.one,

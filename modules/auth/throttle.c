@@ -1,22 +1,21 @@
 /*
- * Failed logins are counted three times: by account and address (strict), by account (ten times as
- * many, against attacks from many addresses), and by address. So a person who guesses passwords
- * blocks only themselves, and the owner of the account can still log in from elsewhere. The counter
- * of an address applies only to accounts that have never logged in from it, so a person who guesses
- * in an office does not block their colleagues. Registrations, requests for links and wrong client
- * secrets are counted by address, too.
+ * Failed logins are counted three times: by account and address (strict), by account (with a limit
+ * ten times higher, against attacks from many addresses), and by address. So a person who guesses
+ * passwords blocks only themselves, and the owner of the account can still log in from elsewhere.
+ * The counter of an address applies only to accounts that have never logged in from it, so a person
+ * who guesses in an office does not block their colleagues. Registrations, requests for links and
+ * wrong client secrets are counted by address, too.
  *
- * Counters are checked before hashing and incremented after a failure. Correct passwords are never
- * counted, however many arrive at once. Passwords that are being hashed are not counted yet, so a
- * burst may try as many more passwords as the pool "hash" accepts for one caller. A caller is one
- * address, or one account from any number of addresses, because all attempts at an account share
- * one caller's part of the pool and one queue. Addresses from which the account has logged in
- * before are exempt from this sharing.
+ * Counters are checked before a password is hashed, and incremented after a failure. Correct
+ * passwords are never counted. While passwords are being hashed, they are not counted yet: so a
+ * burst exceeds a limit by up to the number of hashes that the pool "hash" accepts. The pool limits
+ * the hashes of one address, and the hashes of one account from all addresses together. Attempts
+ * from addresses of the account's earlier logins do not count for this second limit.
  *
- * All hosts share counters in Redis. Each host also counts in its own table. A counter of the table
- * applies while Redis does not respond, and if Redis refused to increment the counter: a Redis that
- * is full, or a replica after a failover, still responds to reads. Keys are hashes, so Redis never
- * stores an e-mail or an address.
+ * All hosts share counters in Redis. Each host also counts in its own table. Its own counter
+ * applies while Redis does not respond, and if Redis did not increment the shared counter: a Redis
+ * that is full, or a replica after a failover, still responds to reads. Keys are hashes, so Redis
+ * never stores an e-mail or an address.
  */
 #include <arpa/inet.h>
 #include <busbar/lock.h>
@@ -30,19 +29,19 @@
 #define SETS 2048
 #define WAYS 4
 
-/* Counters of logins: the account from this address, the account from anywhere, the address. */
+/* The counters of a failed login: by account and address, by account, and by address. */
 enum { THROTTLE_BOTH, THROTTLE_ACCOUNT, THROTTLE_ADDRESS, THROTTLE_LOGINS };
 
 struct counter {
     uint64_t id;
     int64_t count;
-    int64_t ends_ms; /* monotonic clock; 0: free */
-    bool alone;      /* Redis refused an increment, so its counter is too low */
+    int64_t ends_ms; /* when it expires, on the monotonic clock; 0: unused */
+    bool alone;      /* Redis did not increment its counter, which is too low now */
 };
 
 /*
- * The counters of this host, in sets. A new counter replaces the one that ends first in a full set,
- * so memory is bounded however many clients there are.
+ * The counters of this host. An id selects the set. If all counters of a set are used, a new
+ * counter replaces the one that expires first, so memory is bounded however many clients there are.
  */
 struct auth_throttle {
     pthread_mutex_t lock;
@@ -51,10 +50,10 @@ struct auth_throttle {
 
 /* A counter that a request checks. */
 struct asked {
-    char key[64]; /* in Redis */
-    uint64_t id;  /* in the table: a prefix of the same hash */
+    char key[64]; /* its key in Redis */
+    uint64_t id;  /* its id in this host's table, from the same hash */
     int64_t limit;
-    int64_t wait_ms; /* result: time until the counter ends; 0: below its limit */
+    int64_t wait_ms; /* result: time until the counter expires; 0: it is below its limit */
 };
 
 struct auth_throttle *auth_throttle_new(struct bb_host *host)
@@ -96,7 +95,7 @@ static struct asked throttle_asked(char kind, const char *text, int64_t limit)
         snprintf(asked.key + used, sizeof(asked.key) - used, "%02x", digest[i]);
     memcpy(&asked.id, digest, sizeof(asked.id));
     asked.id ^=
-        (uint64_t)(unsigned char)kind; /* otherwise an address and an equal e-mail share it */
+        (uint64_t)(unsigned char)kind; /* some kinds of counters have the same text: an address */
     return asked;
 }
 
@@ -117,7 +116,7 @@ uint64_t auth_throttle_target(const char *email)
     return throttle_asked('a', email, 0).id | 1;
 }
 
-/* Returns the counter or NULL. With `make`, creates a missing counter. Needs the lock. */
+/* Returns the counter or NULL. With `make`, creates a missing counter. Call with the lock held. */
 static struct counter *throttle_find(struct auth *auth, uint64_t id, bool make)
 {
     int64_t now_ms = bb_now_ms(auth->host);
@@ -136,8 +135,8 @@ static struct counter *throttle_find(struct auth *auth, uint64_t id, bool make)
 }
 
 /*
- * Sets the wait of each counter. With `adds`, adds 1 to each counter if no wait is above 0. A
- * counter of this host's table applies if Redis does not respond, or if its `alone` is set.
+ * Sets wait_ms of each counter. Then, with `adds`, adds 1 to all counters if each of them is below
+ * its limit. This host's counters apply only if Redis does not respond, or if `alone` is set.
  */
 static void throttle_ask(struct bb_request *rq, struct auth *auth, struct asked *asked,
                          size_t count, bool adds)
@@ -207,7 +206,7 @@ void auth_throttle_failed(struct bb_request *rq, struct auth *auth, const char *
 
     throttle_logins(rq, auth, email, asked);
     for (size_t i = 0; i < THROTTLE_LOGINS; i++)
-        asked[i].limit = INT64_MAX; /* a failure always counts */
+        asked[i].limit = INT64_MAX; /* counts the failure even if a limit is reached */
     throttle_ask(rq, auth, asked, THROTTLE_LOGINS, true);
 }
 

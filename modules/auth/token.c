@@ -43,7 +43,7 @@ ptrdiff_t base64_decode(enum base64_alphabet alphabet, const char *text, size_t 
     }
     if (whole && EVP_DecodeBlock(decoded, padded, (int)whole) != (int)(whole / 4 * 3))
         return -1;
-    /* OpenSSL ignores unused bits, and the loop above accepts both alphabets, so compare. */
+    /* OpenSSL ignores unused bits, and the loop accepts both alphabets: so encode and compare. */
     if (base64_encode(alphabet, decoded, count, again) != length || memcmp(again, text, length))
         return -1;
     memcpy(bytes, decoded, count);
@@ -52,7 +52,7 @@ ptrdiff_t base64_decode(enum base64_alphabet alphabet, const char *text, size_t 
 
 /* ---- making tokens ---- */
 
-/* Write the header and the payload of all tokens. They return the length, or 0 if too long. */
+/* token_header() and token_payload() return the length of the text, or 0 if it is too long. */
 static size_t token_header(const char *kid, char text[HEADER_MAX])
 {
     int length =
@@ -94,7 +94,7 @@ size_t token_make(EVP_MAC_CTX *key, const char *kid, const struct token_claims *
 
 /* ---- reading tokens ---- */
 
-/* Decodes a part of a token, up to PAYLOAD_MAX - 1 bytes. Returns 0, or -1 if not base64url. */
+/* Decodes a part of a token to a string. Returns 0, or -1 if the part is invalid or too long. */
 static int token_decode(const char *text, size_t length, char into[PAYLOAD_MAX])
 {
     ptrdiff_t count = base64_decode(BASE64_URL, text, length, into, PAYLOAD_MAX - 1);
@@ -122,7 +122,7 @@ int token_open(struct token *token, const char *text, size_t length)
                       TOKEN_MAC) != TOKEN_MAC ||
         token_decode(text, (size_t)(first - text), header))
         return -1;
-    /* sscanf() accepts more than busbar writes, so the header is made again and compared. */
+    /* sscanf() accepts more than busbar writes, so the header is written again and compared. */
     return sscanf(header, "{\"alg\":\"HS256\",\"typ\":\"JWT\",\"kid\":\"%16[0-9a-f]", token->kid) ==
                        1 &&
                    strlen(token->kid) == TOKEN_KID && token_header(token->kid, again) &&
@@ -147,7 +147,7 @@ int token_claims(const struct token *token, int64_t now_s, struct token_claims *
     if (token_decode(token->text + token->payload_at, token->signed_length - token->payload_at,
                      payload))
         return -1;
-    /* sscanf() accepts more than busbar writes, so the payload is made again and compared. */
+    /* sscanf() accepts more than busbar writes, so the payload is written again and compared. */
     if (sscanf(payload,
                "{\"sub\":\"%18" SCNd64 "\",\"jti\":\"%36[0-9a-f-]\",\"iat\":%18" SCNd64
                ",\"exp\":%18" SCNd64 ",\"role\":\"%23[A-Za-z]\",\"kind\":\"%7[a-z]",

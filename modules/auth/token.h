@@ -36,20 +36,20 @@ struct token_claims {
 /* A token being parsed; borrows the text. */
 struct token {
     const char *text;
-    size_t signed_length; /* header.payload */
+    size_t signed_length; /* length of `header.payload` */
     size_t payload_at;
     char kid[TOKEN_KID + 1];
     unsigned char signature[TOKEN_MAC];
 };
 
-/* Writes the token and a NUL into `text`; `key` is made by hmac.h. Returns its length, or 0. */
+/* Writes a token and a NUL to `text`. `key`: from hmac_context(). Returns the length; 0: failed. */
 size_t token_make(EVP_MAC_CTX *key, const char *kid, const struct token_claims *claims,
                   char text[TOKEN_MADE_MAX]);
 
-/* token_open() and token_claims() return 0, or -1 if the token is invalid. */
+/* token_open() and token_claims(), steps 1 and 3, return 0, or -1 if the token is invalid. */
 int token_open(struct token *token, const char *text, size_t length);
 
-/* Returns 0 if the signature is right, 1 if it differs, or -1 if out of memory. */
+/* Step 2. Returns 0 if the signature is right, 1 if it is wrong, or -1 if out of memory. */
 int token_verify(const struct token *token, EVP_MAC_CTX *key);
 
 int token_claims(const struct token *token, int64_t now_s, struct token_claims *claims);
@@ -68,8 +68,8 @@ enum base64_alphabet { BASE64_URL, BASE64_PLAIN };
 size_t base64_encode(enum base64_alphabet alphabet, const void *bytes, size_t length, char *text);
 
 /*
- * Decodes into at most `room` bytes. Returns their number, or -1 if the text is not canonical or
- * has more than 512 bytes.
+ * Returns the number of decoded bytes, or -1 if the text is not canonical base64, or if it decodes
+ * to more than `room` or 512 bytes.
  */
 ptrdiff_t base64_decode(enum base64_alphabet alphabet, const char *text, size_t length, void *bytes,
                         size_t room);

@@ -46,8 +46,8 @@ struct change {
 };
 
 /*
- * A separate statement ends the sessions, so that it also ends sessions that a login created while
- * the first statement waited for the account's lock.
+ * The caller has changed the password, and may have waited for a login that had locked the account.
+ * Only separate, later statements see the session of that login.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session)
@@ -211,9 +211,9 @@ int auth_command_user_add(struct bb_request *rq)
 /* ---- /api/admin/users: the Admin's operations ---- */
 
 /*
- * The account is active, but no password matches until its owner uses the link of the mail. If an
- * OrganizationAdmin sends the invitation, the account is approved when its owner uses the link, so
- * that nobody can claim the e-mail of another person for an organization.
+ * Creates an active account that no password matches until its owner uses the link in the mail. If
+ * an OrganizationAdmin sends the invitation, the account is approved only when its owner uses the
+ * link, so that nobody can claim the e-mail of another person for an organization.
  */
 int auth_invite(struct bb_request *rq)
 {
@@ -336,8 +336,8 @@ static void users_check_change(struct bb_request *rq, struct bb_tx *tx)
 }
 
 /*
- * If the module chat is loaded, adds the number of conversations with the account's e-mail. It
- * shows the approving Admin that another person may have used this e-mail before.
+ * If the module chat is loaded, adds the number of conversations with the account's e-mail. The
+ * number shows the approving Admin that another person may have used this e-mail before.
  */
 static void users_add_conversations(struct bb_request *rq, const char *email, json_t *account)
 {
@@ -358,10 +358,10 @@ static void users_add_conversations(struct bb_request *rq, const char *email, js
 }
 
 /*
- * Names the letters because of which an e-mail may imitate another e-mail: in its local part, Latin
- * letters are mixed with letters that look like them, such as a Cyrillic "а", or a letter of the
- * Latin script looks like another one. Such e-mails are allowed, because some people have such
- * names. Returns null if there are none, and the kind of the last one if there are several kinds.
+ * Names the letters with which an e-mail may imitate another e-mail: its local part has letters of
+ * another script next to Latin letters, such as a Cyrillic "а", or rare Latin letters that look
+ * like common ones. Such e-mails are allowed, because some people have such names. Null: there are
+ * no such letters. If there are several kinds, names the kind of the last letter.
  */
 #define LATIN "A-Za-z\\u00C0-\\u0130\\u0132-\\u024F\\u1E00-\\u1EFF"
 #define ALIKE "\\u0131\\u0250-\\u02AF\\u1D00-\\u1DBF\\uA720-\\uA7FF\\uAB30-\\uAB6F"
@@ -419,7 +419,7 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const char *alike = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 4);
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
 
-    if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 1)) /* not if only the e-mail was changed */
+    if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 1)) /* approved, not only a new e-mail */
         auth_mail_approved(rq, tx, bb_cell(rq, rows, 0, 1),
                            bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 2),
                            bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 3));

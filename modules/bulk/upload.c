@@ -1,9 +1,8 @@
 /*
  * POST /api/bulk-upload and `busbar bulk import` make a job from a file. The file is scanned. Then
- * each part is parsed, the type checks its rows, and the part is stored with the problems of its
- * rows (findings). Finally, rows that contradict each other are found. Until then the job is
- * invisible (`arriving`). If the file is refused, the job is deleted. After a crash, the sweep
- * deletes it.
+ * each part is parsed, the type checks its rows, and the part is stored with its findings
+ * (problems). Finally, rows that contradict each other are found. Until then the job is invisible
+ * (`arriving`). If the file is refused, the job is deleted. After a crash, the sweep deletes it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -80,7 +80,7 @@ static const struct bb_route routes[] = {
 
 static int console_open(struct bb_host *host, void **state)
 {
-    static const char *const urls[] = {"contact", "grafana", "help"}; /* mailto: contact only */
+    static const char *const urls[] = {"contact", "grafana", "help"}; /* contact may be mailto: */
     struct assets *pages = NULL;
 
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {

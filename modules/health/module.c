@@ -1,10 +1,10 @@
 /*
  * health: reports whether the process is alive, and the state of its dependencies.
  *
- * GET /api/health depends on nothing, so it responds while everything else waits; the status is 503
- * while an event loop is blocked. GET /api/health/status returns the state of each dependency as of
- * the last second, without dependencies that are not configured. GET /api/health/ready returns
- * whether to send requests to this host; Redis does not matter for it.
+ * GET /api/health depends on nothing, so it responds even while everything else waits; it sends a
+ * 503 while an event loop is blocked. GET /api/health/status returns the state of each configured
+ * dependency within the last second. GET /api/health/ready returns whether this host should get
+ * requests, for which it does not need Redis.
  */
 #include <busbar/busbar.h>
 
