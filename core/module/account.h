@@ -15,7 +15,7 @@ enum account_value {
     ACCOUNT_CPU_US,      /* time for which its code ran: on a loop, in a pool, or in a worker */
     ACCOUNT_DATABASE_US, /* time for which its statements kept connections busy */
     ACCOUNT_LIMITS,      /* the values above can be limited */
-    ACCOUNT_REFUSED = ACCOUNT_LIMITS, /* refused requests, by limit */
+    ACCOUNT_REFUSED = ACCOUNT_LIMITS, /* number of requests refused because of each limit */
     ACCOUNT_STATEMENTS = ACCOUNT_REFUSED + ACCOUNT_LIMITS,
     ACCOUNT_QUEUE_US, /* time that its requests waited for a database connection or pool thread */
     ACCOUNT_EVENTS,   /* number of events raised */

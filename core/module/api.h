@@ -7,7 +7,7 @@
 
 #include <busbar/api.h>
 
-/* The functions, by the file that defines them. Other members: `size`, `minor` and the clocks. */
+/* All functions of struct bb_api, by file. Its other members are `size`, `minor` and the clocks. */
 // clang-format off
 #define API_FUNCTIONS(X)                                                                           \
     /* core/module/generation.c */                                                                 \

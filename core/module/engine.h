@@ -28,7 +28,7 @@ struct engine {
     struct loop *loops;
     unsigned loop_count;
     pthread_mutex_t lock;          /* protects the members from here … */
-    struct generation *generation; /* the live one */
+    struct generation *generation; /* the live one, which new requests use */
     LIST_HEAD(, generation) alive; /* the live one, draining ones, and one that goes live next */
     size_t alive_count;
     unsigned held;      /* see engine_hold() */
@@ -53,8 +53,8 @@ struct engine {
 struct generation *engine_generation(struct engine *engine);
 
 /*
- * Fills `list`, with room for GENERATIONS_MAX, with a new reference to each generation in `alive`,
- * and returns their number.
+ * Stores new references to the generations in `alive` in `list`, which must have room for
+ * GENERATIONS_MAX. Returns their number.
  */
 size_t engine_generations(struct engine *engine, struct generation **list);
 void engine_generations_release(struct generation **list, size_t count);
@@ -74,7 +74,7 @@ bool engine_stopping(struct engine *engine);
 /* Returns whether nothing holds the engine and all workers have ended. */
 bool engine_idle(struct engine *engine);
 
-/* Begins a stop: the engine can no longer be held, and all workers are asked to return. */
+/* Begins a stop: engine_hold() fails, and workers are asked to return by until_ms (monotonic). */
 void engine_stop(struct engine *engine, int64_t until_ms);
 
 /*

@@ -48,7 +48,7 @@ struct left_out {
 
 struct generation {
     atomic_size_t holders;
-    void (*released)(struct generation *); /* no reference is left; NULL: destroys at once */
+    void (*released)(struct generation *); /* called without references; NULL: destroys at once */
     struct engine *engine;                 /* set before the generation goes live; NULL in checks */
     const struct bb_api *api;              /* NULL until its modules are opened */
     atomic_bool superseded;                /* another generation is live */
@@ -150,7 +150,7 @@ int generation_load(struct generation *generation, const char *conf_path,
 int service_order(const struct core_module *modules, size_t count, size_t *order,
                   struct setting_problems *problems);
 
-/* Returns the module that provides a service in at least this version; NULL: none. */
+/* Returns the provider of a service in at least this version; NULL: none. Sets *descriptor. */
 const struct core_module *service_provider(const struct core_module *modules, size_t count,
                                            const char *service, unsigned version,
                                            const struct bb_service_descriptor **descriptor);

@@ -234,7 +234,7 @@ static void generation_left_out_add(struct generation *g, const char *name, cons
     settings_claim(g->settings, name); /* so that its section is not reported as unknown */
 }
 
-/* Returns the name of the file of an entry of the list `modules`; NULL: out of memory. */
+/* Returns the file name without suffix of an entry of the setting `modules`; NULL: no memory. */
 static const char *generation_entry_file(const struct generation *g, const char *entry)
 {
     const char *slash = strrchr(entry, '/'), *base = slash ? slash + 1 : entry;
@@ -458,7 +458,7 @@ static const void *generation_link_service(struct generation *g, const char *ser
     const struct bb_service_descriptor *descriptor;
     const struct core_module *giver =
         service_provider(g->modules, g->module_count, service, 1, &descriptor);
-    const uintptr_t *interface = giver ? descriptor->interface : NULL; /* its size, and functions */
+    const uintptr_t *interface = giver ? descriptor->interface : NULL; /* size, then functions */
     bool complete = interface && *interface >= size;
 
     if (!giver)

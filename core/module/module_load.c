@@ -24,7 +24,7 @@
 #define ROWS_ALL_MAX 16384 /* per module: many rows may contain the same table */
 #define DEPTH_MAX 17       /* limits the nesting of tables, which may contain themselves */
 
-/* Error messages need at least these members. */
+/* Size of the members up to `version`, which error messages need. */
 #define DESCRIPTOR_MIN (offsetof(struct bb_module, version) + sizeof(const char *))
 
 struct copier {
@@ -199,7 +199,7 @@ const struct bb_module *module_descriptor_copy(struct arena *arena,
 #define FILE_CLASS (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
 #define FILE_DATA (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB)
 
-/* Returns the larger of `size` and the end of a part; UINT64_MAX if the end overflows. */
+/* Returns the larger of `size` and `offset` + `length`; UINT64_MAX if the sum overflows. */
 static uint64_t module_file_size_with(uint64_t size, uint64_t offset, uint64_t length)
 {
     uint64_t end = length > UINT64_MAX - offset ? UINT64_MAX : offset + length;

@@ -31,7 +31,7 @@ void metric_full_name(const struct bb_module *descriptor, const struct bb_metric
 
 /*
  * Checks a table of fields, including nested ones; `place` names it: "auth: event account.new".
- * `settings_size` is NULL unless the fields are settings; a bound row's member must fit in it.
+ * For settings, *settings_size is the size of the struct with the bound members; otherwise NULL.
  */
 static void validate_fields(const struct bb_table *fields, const size_t *settings_size,
                             const char *place, struct setting_problems *problems)
@@ -118,7 +118,7 @@ static void validate_row(const struct core_module *module, struct setting_proble
         validate_complain(module, problems, "%s \"%s\" needs %s", kind, name ? name : "", needs);
 }
 
-/* Returns whether the name is short, begins with a lower-case letter, and consists of `more`. */
+/* Returns whether a name is short, begins with a-z, and contains only characters of `more`. */
 static bool validate_is_name(const char *name, const char *more)
 {
     return name && *name && strchr(LOWER, *name) && !name[strspn(name, more)] &&
@@ -496,7 +496,7 @@ static const char *migrate_steps_after_comment(const char *at)
     return at;
 }
 
-/* Returns 0, or -1 if memory ran out. */
+/* Sets step->checksum. Returns 0, or -1 if memory ran out. */
 static int migrate_steps_checksum(struct migrate_step *step)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];

@@ -134,7 +134,7 @@ struct fair_entry {
 struct fair_flow {
     STAILQ_ENTRY(fair_flow) next; /* next flow of the queue */
     STAILQ_HEAD(, fair_entry) entries;
-    unsigned round, taken; /* used by callers: latest round, and number of entries taken in it */
+    unsigned round, taken; /* for callers: latest round, and number of entries taken in it */
 };
 
 /* An owner in a table. */
@@ -157,7 +157,7 @@ struct fair_queue {
         .index = (number), .round = STAILQ_HEAD_INITIALIZER((queue).round)                         \
     }
 
-/* Counts an entry of this owner if it has fewer than `each`. Returns NULL with *why otherwise. */
+/* Counts an entry of `owner`. Returns NULL with *why if it has `each` entries, or out of memory. */
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why);
 void fair_leave(struct quota_table *table, struct quota_entry *owner);

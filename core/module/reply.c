@@ -15,7 +15,7 @@
 
 enum {
     EACH = 8,         /* approximate bytes of a value's text, in addition to strings */
-    NODE = 240,       /* approximate memory of a value, measured with arrays of objects */
+    NODE = 240,       /* approximate bytes of memory per value, measured with arrays of objects */
     LARGE = 64 * 1024 /* a pool thread writes larger responses */
 };
 
@@ -507,7 +507,7 @@ int module_error(struct core_request *rq, const char *what, const char *detail)
     return 500;
 }
 
-/* If the handler runs only to find further problems, refuses the request: none were found. */
+/* If the handler runs only to find further problems, answers 400: it has found no others. */
 static bool module_error_is_refused(struct core_request *rq)
 {
     if (!rq->only_names_problems)

@@ -9,7 +9,7 @@
 #include "core/lib/log.h"
 #include "core/module/request.h"
 
-/* Marks an error of the OAuth 2.0 token endpoint; set by its module or the host, not sent. */
+/* Set by modules to an error code of OAuth 2.0; reply_problems() replaces it by members. */
 #define OAUTH_ERROR_HEADER "X-OAuth-Error"
 
 /* Creates a JSON string from the valid UTF-8 at the start of a text. NULL: out of memory. */
@@ -19,17 +19,17 @@ json_t *reply_text(const char *text);
 const char *reply_reason(int status);
 
 /*
- * Answers with `json` (NULL: no body), releases it, and returns the status. With `aside`, a pool
- * thread of the host serializes it while the fiber is parked: the loop would serve nothing else
- * during the half second that 60 MB take.
+ * Answers with `json` (NULL: no body), releases it, and returns the status. If `aside` is set, a
+ * pool thread of the host serializes the JSON while the fiber is parked, because serializing 60 MB
+ * would block the loop for half a second.
  */
 int reply_json(struct core_request *rq, int status, json_t *json, bool aside);
-/* The approximate memory of JSON whose text is large, in bytes; 0: its text is small. */
+/* Returns the approximate bytes of memory that the JSON uses; 0 if its text is at most 64 KiB. */
 size_t reply_large_memory(json_t *json);
 /* Adds an ETag to a 200 if the route has BB_VERSIONED. Returns 0, or -1 if memory ran out. */
 int reply_set_tag(struct core_request *rq, int status, json_t *object);
 #define REPLY_CHANGED "The object has changed or no longer exists. Read it again."
-/* Adds the texts of bb_warn() to `json` (taken) if it is the object of a success. Fiber only. */
+/* Releases `json`; returns a copy with the texts of bb_warn() if it is an object of a success. */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
 /* Implement functions of <busbar/reply.h>, which documents them. They return the status. */
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);
@@ -41,7 +41,7 @@ int reply_failure(struct core_request *rq, enum failure_kind kind);
 /* Returns whether a retry or an operator can help, so that the client should try again later. */
 bool failure_is_passing(const struct failure *failure);
 
-/* Answers with an error that has a list of {"field","problem"}; `message` as for reply_error(). */
+/* Like reply_error(), with `errors`, which it releases: a list of {"field","problem"}, or NULL. */
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors);
 
 /* Answers with `bytes`, which it will free(); NULL: no body. Returns the status. */
@@ -83,20 +83,19 @@ bool module_error_waits(struct core_request *rq, const char *what);
 /* Answers if a module passed NULL as JSON: 503 if memory ran out, otherwise 500 (logged). */
 int module_error_no_json(struct core_request *rq, int status);
 
-/* Logs if a response replaces a success, or is an error after a commit. */
+/* Call before setting a response: logs if it replaces a success, or is an error after a commit. */
 void module_error_log_response(const struct core_request *rq, int status);
 
 /* Returns whether a response with this status has a body. */
 bool module_error_wants_body(int status);
 
 /*
- * Returns whether a response may have this status: from `least` to 599, and no error after a
- * commit. Otherwise logs the error and sets *instead to the status of the response that the client
- * gets.
+ * Returns whether a response may have this status: `least` to 599, and no error after a commit.
+ * Otherwise logs the error and sets *instead to the status of the response that clients get.
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 
-/* Checks the state after the handler; answers with 500 if there is no response, or an open unit. */
+/* Checks the response after the handler; answers with 500 if there is none, or an open unit. */
 void module_error_check_answer(struct core_request *rq, int returned);
 
 /* Logs the failure of the request's statement, once. */

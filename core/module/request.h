@@ -43,7 +43,7 @@ struct failure {
     const struct bb_sql *sql;   /* the failed statement; NULL: the commit */
     const struct bb_host *host; /* the module that sent it; NULL: the host */
     bool stale;             /* its prepared statement is gone, or no longer matches the tables */
-    bool migration_running; /* undefined objects may exist soon */
+    bool migration_running; /* an object is undefined, but the running migration may create it */
     bool logged;            /* it was logged already */
 };
 
@@ -98,14 +98,14 @@ struct core_request {
     bool timed_out;
     bool json_oom; /* memory ran out for JSON of this request; see json_set_oom_flag() */
     struct request_spent time_spent;
-    struct account *account; /* of the module for which its first fiber started; NULL: the host */
+    struct account *account; /* of the module that its first fiber ran for; NULL: the host */
     int64_t charged_us;      /* monotonic: its fiber's time was charged up to then */
     size_t counted_bytes;    /* bytes of its arenas that are counted in `account` */
     struct failure failure;
     struct response response;
     json_t *body;                    /* checked; owned */
     json_t *warnings;                /* bb_warn(): array of texts, or NULL; owned */
-    json_t *errors;                  /* problems in the parts: array of objects, or NULL; owned */
+    json_t *errors;                  /* problems in parts of a multipart body: array; owned */
     bool only_names_problems;        /* the handler runs only to find further problems */
     const char *id;                  /* request id, for logs and error bodies */
     char trace[TRACE_PARENT_SIZE];   /* see request_trace() */

@@ -38,8 +38,8 @@ struct route_match {
         size_t length;
         const struct bb_field *field; /* the row of the route's `segments` for this :name */
     } segment[ROUTE_PARAMETERS_MAX];
-    char allow[64]; /* "GET, PATCH" */
-    /* roles of the route, or of all routes for the path if none has the method */
+    char allow[64]; /* for ROUTE_NO_METHOD: the methods of the path, such as "GET, HEAD" */
+    /* of the route, or if no route has the method, of all routes that match the path */
     unsigned roles, flags;
 };
 

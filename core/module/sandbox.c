@@ -72,8 +72,8 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
     if (!BUSBAR_SANITIZED) /* sanitizers reserve terabytes of addresses */
         setrlimit(RLIMIT_AS, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
-    /* The limit for files prevents private copies in memory, so modules are loaded without a copy;
-     * the warning about this would be misleading here. */
+    /* RLIMIT_FSIZE prevents copies in a memfd, so modules are loaded from their files. Suppresses
+     * the warning about this, which would be misleading here. */
     log_level(BB_ERROR, false);
     FILE *out = placed ? fdopen(3, "w") : NULL;
 

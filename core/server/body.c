@@ -440,7 +440,7 @@ static bool upload_is_full(struct upload *upload)
 
 static void upload_written(struct message *message);
 
-/* Passes the collected data to the pool, if it is enough or the last, and the pool is idle. */
+/* If the pool is idle, passes it the batch `filling`, provided it is full or the last one. */
 static void upload_flush(struct upload *upload)
 {
     struct upload_batch *filling = upload->filling;

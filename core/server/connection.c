@@ -221,7 +221,7 @@ static bool connection_end_oldest(struct http *http, const struct quota_owner *o
     if (!oldest)
         return false;
     connection_cut(oldest);
-    /* its socket is closed in the next iteration */
+    /* now, although libmicrohttpd closes the socket only in the next iteration */
     quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &oldest->counted);
     return true;
 }
@@ -362,8 +362,8 @@ static bool connection_accept(struct http *http, int listener)
  * ---- closing a connection without losing the response ----
  *
  * If a connection is closed while the client still sends, the kernel resets it, and the client may
- * lose the response. So a copy of the socket stays open, and incoming data is discarded until the
- * client has closed the connection, or for a short time.
+ * lose the response. So a duplicate descriptor of the socket stays open, and incoming data is
+ * discarded, until the client has closed the connection, or for LINGER_MS.
  */
 
 struct lingering {

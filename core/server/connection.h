@@ -75,7 +75,7 @@ struct connection {
     bool lingers; /* closed with connection_linger(), because the client may have sent more data */
     struct quota_charge counted; /* 1 while it counts against the limits of its address */
     int drops_status;            /* see connection_drops_body(); otherwise 0 */
-    int64_t drops_ms;            /* monotonic time at which the sweep closes it */
+    int64_t drops_ms;            /* monotonic time at which the sweep stops the body */
     struct reader reader;
     enum connection_set in_set;
     uint32_t set_events;            /* `events` of libmicrohttpd's last EPOLL_CTL_ADD */

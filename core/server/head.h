@@ -56,7 +56,7 @@ enum head_state { HEAD_REFUSED = -1, HEAD_PARTIAL, HEAD_WHOLE };
 
 void head_begin(struct head_reading *reading);
 
-/* Continues to parse the text, of which `length` bytes have arrived. */
+/* Continues to parse the head in `text`, of which `length` bytes have arrived by now. */
 enum head_state head_read(struct head_reading *reading, char *text, size_t length);
 
 enum head_state head_refuse(struct head_reading *reading, int status, const char *reason);

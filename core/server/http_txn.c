@@ -368,7 +368,7 @@ static int txn_begin_idempotency(struct http_txn *txn)
         return 0;
     if (txn->upload)
         identity = upload_identity(txn->upload, &length);
-    /* memory ran out, perhaps before blanks at the end of the key were removed */
+    /* memory ran out for the identity; the reader has removed blanks at the end of the key */
     if ((txn->upload && !identity) || (*key && strchr(" \t", key[strlen(key) - 1])))
         request_out_of_memory(&txn->rq);
     return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);

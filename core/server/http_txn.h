@@ -8,8 +8,8 @@
  *                                  txn_check_access(): id, address, CORS,    loop
  *                                  route; for a public route also txn_enter():
  *                                  limits, type and size of the body
- *                                  for others txn_check_role(): token and role,   fiber     ADMISSION
- *                                  then txn_enter()
+ *                                  for others txn_check_role(): token,       fiber     ADMISSION
+ *                                  role, then txn_enter()
  *  http_txn_access()               body_take(): keeps a piece of the body,   loop      BODY
  *  with each piece of the body     or gives it to an upload
  *  http_txn_access()               txn_handle(): body_check() parses the     fiber     HANDLER
@@ -44,7 +44,7 @@ enum http_txn_phase {
 
 enum {
     REQUEST_ID_MAX = 64,
-    BODY_LARGE = 64 * 1024,      /* larger bodies are parsed by a pool thread, and counted */
+    BODY_LARGE = 64 * 1024,      /* from this size, a pool thread parses bodies; they are counted */
     DRAIN_MAX = 32 * 1024 * 1024 /* bytes of an unwanted body to discard */
 };
 
@@ -79,12 +79,12 @@ struct http_txn {
     struct quota_charge anonymous;       /* 1 while it counts among requests without a token */
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
     struct quota_charge response_charge; /* bytes of the response in memory */
-    size_t taken, dropped;               /* bytes of a multipart or unread body; bytes discarded */
+    size_t taken, dropped;               /* bytes of a multipart or ignored body; bytes discarded */
     /* BODY_OTHER: no body, or one of a type that the host does not read. BODY_PARTS: a multipart
      * body; `bytes` contains only its part with the fields. */
     enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS } kind;
     bool chunked;          /* no bytes of the chunked body have arrived; its type is not checked */
-    struct upload *upload; /* the multipart body, after its first bytes */
+    struct upload *upload; /* state of a multipart body; NULL until its first bytes arrive */
     int64_t started_us, phase_us, answered_us; /* monotonic; phase_us: start of the phase */
     int64_t token_checked_us;                  /* when the token was last checked */
     void *audit_record; /* see struct bb_auditor; NULL: none, or its outcome is recorded already */

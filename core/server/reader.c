@@ -415,7 +415,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
                         : reader_read_frame(reader, fd);
             given += piece && got > 0 ? (size_t)got : 0;
             if (!got && reader_stop(reader, 400, "The body ends too early"))
-                got = 1; /* libmicrohttpd also gets the end */
+                got = 1; /* continues, so that libmicrohttpd gets an end of the body */
         }
     }
     return given || got > 0 ? (ssize_t)given : got;

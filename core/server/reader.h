@@ -30,7 +30,7 @@ enum { READER_OUT_MAX = 160 };
 enum reader_state {
     READER_HEAD,
     READER_BODY,  /* in a body of known length; `left` and `rest` bytes follow */
-    READER_SIZE,  /* in the line before a chunk */
+    READER_SIZE,  /* in the line with the size of a chunk */
     READER_CHUNK, /* in a chunk; `left` and `rest` bytes follow */
     READER_END,   /* in the CR LF after a chunk */
     READER_TRAILER,
@@ -53,7 +53,7 @@ struct reader {
     bool late;    /* set by the host: the reader no longer waits for the rest of the head or body */
     bool framed;  /* libmicrohttpd gets the body in chunks */
     int64_t left; /* bytes of the current piece of the body that libmicrohttpd still expects */
-    int64_t rest; /* bytes after that piece */
+    int64_t rest; /* bytes after that piece, of the body or of the client's chunk */
     size_t spent; /* bytes used by extensions and trailers of this body */
     int status;   /* status of the response to a malformed body; 0: not malformed */
     const char *reason;

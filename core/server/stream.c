@@ -30,7 +30,7 @@ enum {
 
 struct held {
     atomic_size_t holders;
-    size_t unused; /* aligns the chunk that follows like malloc() */
+    size_t unused; /* so that the chunk after it is aligned like memory from malloc() */
 };
 
 static struct held *stream_chunk_held_of(struct bb_chunk *chunk)
@@ -98,7 +98,7 @@ static void stream_chunk_drop_first(struct chunks *chunks)
 
 struct bb_stream {
     struct watch watch;     /* first member; reports that the client closed the connection */
-    struct message message; /* posted to the loop when it must write or end */
+    struct message message; /* posted to the loop when the stream must write or end */
     struct loop *loop;
     struct http_txn *txn;
     LIST_ENTRY(bb_stream) link; /* in the loop's list */
@@ -566,7 +566,7 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
     atomic_store(&stream->joined, true); /* before `closing` is read, which stream_closed() sets */
     found = tsearch(topic, &topics, stream_topic_compare);
     if (!found || *found != topic)
-        free(topic); /* there is such a topic, or memory ran out */
+        free(topic); /* the topic exists already, or memory ran out */
     topic = found ? *found : NULL;
     const struct topic_place *known = LIST_FIRST(&stream->places);
     int status = topic ? 0 : -1;
