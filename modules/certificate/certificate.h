@@ -2,8 +2,8 @@
  * certificate: issues certificates for measured energy, and keeps their log.
  *
  * A History reading makes one entry of the log. Delta readings are issued for groups of devices, in
- * cycles: a certificate has the whole kWh of the readings that end in its cycle and of the energy
- * carried over from earlier cycles. The rest is carried over. The job (issue.c) takes new readings
+ * cycles: the readings that end in a cycle, and the energy carried over from earlier cycles, are
+ * issued in whole kWh. The rest is carried over. The job (issue.c) takes new readings
  * from the service "readings", marks the cycles that are due (due.c), issues the cycles that have
  * ended (cycle.c) and History readings (history.c), and updates entries that no longer have to wait
  * for an external issuer. Each step is a transaction that deletes its input and stores its result,
@@ -45,7 +45,7 @@ struct certificate {
     _Atomic int64_t rechecked;      /* changed devices were processed up to this id */
 };
 
-/* module.c: fields of replies, in the order of the columns of statements. */
+/* module.c: fields of responses, in the order of the statements' columns. */
 extern const struct bb_field certificate_group_fields[9], certificate_share_fields[2];
 extern const struct bb_field certificate_shared_fields[7];
 extern const struct bb_field certificate_cycle_fields[3], certificate_reading_fields[8];
@@ -54,7 +54,7 @@ extern const struct bb_field certificate_gap_fields[2];
 
 /* ---- entries ---- */
 
-/* The condition that the caller sees a row `e`; the first two parameters are SCOPE_ARGS(). */
+/* The condition that the caller may see a row `e`. $1 and $2 must be SCOPE_ARGS(). */
 #define CERTIFICATE_SEES "($1::boolean OR e.organisation = ANY($2::bigint[]))"
 
 /* clang-format off */
@@ -117,7 +117,7 @@ int64_t certificate_recheck(struct bb_request *rq, bool *more);
 int64_t certificate_history(struct bb_request *rq, bool *more);
 int64_t certificate_cycles(struct bb_request *rq, bool *more);
 
-/* issue.c: returns the time limit of a step that begins now, on the clock of bb_now_ms(). */
+/* issue.c: returns when a step that begins now must end, in ms on the clock of bb_now_ms(). */
 int64_t certificate_turn(struct bb_request *rq);
 /* Logs that a step failed, and returns -1. */
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);

@@ -40,7 +40,7 @@ static const struct bb_sql due = {
 
 static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
 
-/* Deletes the mark of a due cycle, and locks the group's row until the commit. No row: not due. */
+/* Deletes a cycle from certificate_due, and locks its group until the commit. No row: not due. */
 static const struct bb_sql take = {
     "WITH gone AS (DELETE FROM certificate_due WHERE group_id = $1::bigint"
     " AND cycle_start = $2::timestamptz RETURNING group_id)"
@@ -81,8 +81,8 @@ static const struct bb_sql measure = {
 enum measured { DEVICE, MEASURED, KNOWN, LENGTH };
 
 /*
- * $1 group, $2 cycle, $3 certificate, $4 devices, $5 the new energy of each device, $6 the energy
- * above its ceiling
+ * $1 group, $2 cycle, $3 certificate, $4 devices, $5 the energy to add for each device, $6 its
+ * energy above the ceiling
  */
 static const struct bb_sql account = {
     "INSERT INTO certificate_account AS a"

@@ -20,7 +20,7 @@
 
 #define TYPE_NAME(type) "CASE " type " WHEN 'H' THEN 'History' WHEN 'D' THEN 'Delta' END"
 
-/* Finds the cycle of the Delta reading at a point in time, or else the cycle at this time. */
+/* Finds the cycle in which the Delta reading at time $2 ends, or else the cycle at this time. */
 #define CYCLE                                                                                      \
     "WITH moment AS (SELECT $2::timestamptz AS at,"                                                \
     " $2::timestamptz + interval '1 millisecond' AS until),"                                       \

@@ -2,13 +2,13 @@
  * The historical-issuance job: each History reading that reaches the threshold makes a certificate
  * with a single entry, which covers the reading's period.
  *
- * The devices with new readings are noted first, as in due.c, so that a request that posts readings
- * for one of them waits only for the note. Readings are then issued in chunks, each in a
- * transaction that also updates the notes. A chunk has a limited number of readings, taken from the
- * first devices. So thousands of devices with one reading each cost a few statements, and one
- * device with years of readings costs no more per chunk. Readings that were issued already are
- * recognized by the key of their entry. A run has a time limit, so that a device with years of
- * readings does not delay cycles; the job runs again until nothing is left.
+ * First, a short statement notes the devices with new readings, as in due.c. Only this statement
+ * locks rows for which requests that store readings have to wait. Then readings are issued in
+ * chunks, each in a transaction that also updates the notes. A chunk has a limited number of
+ * readings, taken from the first devices. So thousands of devices with one reading each need few
+ * chunks, and the chunks of a device with years of readings are not larger. The unique key of
+ * entries prevents that a reading is issued twice. A run has a time limit, so that such a device
+ * does not delay cycles; the job runs again until no reading is left.
  */
 #include "modules/certificate/certificate.h"
 
@@ -121,7 +121,7 @@ static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return 200;
 }
 
-/* A transaction that fails before it has read its chunk leaves the chunk empty. */
+/* If the transaction fails before it has read the chunk, chunk->count is 0. */
 static int history_transaction(struct bb_request *rq, void *arg)
 {
     struct chunk *chunk = arg;

@@ -287,7 +287,7 @@ int certificate_log(struct bb_request *rq)
 
 #define ENTRY "Certificate log entry"
 
-/* Responds with the entry in the path. An entry of another organization is not found, either. */
+/* Responds with the entry whose id is in the path, or with 404 if it is not in the scope. */
 static int log_reply_entry(struct bb_request *rq, const struct scope *scope)
 {
     const struct bb_rows *rows =

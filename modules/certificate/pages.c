@@ -17,8 +17,8 @@
 /*
  * $1 and $2 scope, $3 and $4 first and last day, $5 number of entries before the page. The page
  * begins on a day D. Returns the number of all entries, D + 1, the number of entries of D before
- * the page, and the earliest day. Sums of bigint would be numeric, which is slow; these sums are
- * exact up to 2^53.
+ * the page, and the earliest day. Sums are float8, because PostgreSQL sums bigint as numeric, which
+ * is slow. They are exact up to 2^53.
  */
 #define PLACE                                                                                      \
     "SELECT coalesce(max(upto), 0)::bigint, max(day) FILTER (WHERE upto > $5::bigint) + 1,"        \
@@ -33,7 +33,7 @@ static const struct bb_sql place_of_one = {PLACE, BB_SQL_REPLICA}, place_of_many
 
 /*
  * $1 and $2 scope, $3 before this day, $4 from this day, $5 entries to skip, $6 number of entries.
- * Entries are skipped in the index. Conditions on an organization are row comparisons, as in log.c.
+ * OFFSET reads only the index. Row comparisons make PostgreSQL use the index of organizations.
  */
 #define BEFORE "($3::date)::timestamp AT TIME ZONE 'UTC'"
 #define FROM "($4::date)::timestamp AT TIME ZONE 'UTC'"

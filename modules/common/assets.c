@@ -42,7 +42,7 @@ static bool assets_is_name_of(const char *name, const char *end)
     return length > own && !strcmp(name + length - own, end);
 }
 
-/* Returns 0; 1 if the file does not exist; -1 if it cannot be read. */
+/* Reads a file. Returns 0, 1 if it does not exist, or -1 if it cannot be read. */
 static int assets_read_file(int directory, const char *name, struct asset_bytes *bytes)
 {
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -84,7 +84,7 @@ static int assets_add(struct assets *assets, int directory, const char *name, bo
     }
     const struct asset_bytes *plain = &asset->forms[ASSET_PLAIN];
 
-    /* different content has a different tag */
+    /* the tag is a hash of the content */
     snprintf(asset->tag, sizeof(asset->tag), "%016" PRIx64,
              hash_bytes(HASH_SEED, plain->data, plain->length));
     return 0;
@@ -215,7 +215,7 @@ const struct bb_field assets_segments[] = {
      .max = 255,
      .help = "Name of the file."},
 };
-const int assets_errors[] = {304, 404, 0}; /* the pages may not be installed */
+const int assets_errors[] = {304, 404, 0}; /* 404 also if the pages are not installed */
 
 int assets_reply(struct bb_request *rq, const struct assets *assets)
 {
@@ -227,7 +227,7 @@ int assets_reply(struct bb_request *rq, const struct assets *assets)
         asset = asset->next;
     if (!asset)
         return bb_fail(rq, 404, "File not found");
-    /* the form that the client prefers, or the smallest of equally preferred forms */
+    /* the form that the client prefers; of equally preferred forms br, or else gzip */
     const char *list = bb_header(rq, "Accept-Encoding");
     double any = assets_weight(list, "*"), best = 0;
     enum asset_form form = ASSET_PLAIN;

@@ -12,9 +12,9 @@
 struct assets;
 
 /*
- * For `open`: reads all files of a directory and of its assets/. `own` is the setting of the
- * directory; "" means `installed`. Returns 0, or -1 after bb_open_fail(). If the directory does not
- * exist, logs that `where` has no pages, and leaves *assets unchanged.
+ * Reads all files of the directory `own` (a setting), or of `installed` if `own` is "", and of its
+ * assets/. Call it when the module is opened. If the directory does not exist, logs that `where`
+ * has no pages, and leaves *assets unchanged. Returns 0, or -1 after bb_open_fail().
  */
 int assets_open(struct bb_host *host, const char *own, const char *installed, const char *where,
                 struct assets **assets);
@@ -28,7 +28,7 @@ void assets_free(struct assets *assets);
  */
 int assets_reply(struct bb_request *rq, const struct assets *assets);
 
-/* For the routes of files: their segment, and their statuses besides success. */
+/* The values of `segments` and `errors` for the routes of files. */
 extern const struct bb_field assets_segments[1];
 extern const int assets_errors[];
 

@@ -35,7 +35,7 @@ void csv_text(struct csv *csv, const char *text);
  */
 bool csv_take_back(char *out, const char *text);
 
-/* Appends a cell whose text the service itself has made: a number, a time or a fixed word. */
+/* Appends a cell unchanged. Use it only for numbers, times and fixed words. */
 void csv_plain(struct csv *csv, const char *text);
 
 void csv_end_row(struct csv *csv);

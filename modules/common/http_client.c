@@ -104,7 +104,7 @@ bool http_is_one_of(const char *name, const char *const *list)
     return *list != NULL;
 }
 
-/* Called each time before libcurl sends the request. */
+/* Called each time before libcurl sends the request. Allows one retry of idempotent methods. */
 static int http_on_sending(void *arg, char *remote, char *local, int remote_port, int local_port)
 {
     static const char *const idempotent[] = {"GET", "HEAD", "OPTIONS", "PUT", "DELETE", NULL};
@@ -181,7 +181,7 @@ int http_request_prepare(struct http_client *client, struct http_request *reques
     SET(CURLOPT_WRITEDATA, request);
     SET(CURLOPT_HEADERDATA, request);
     SET(CURLOPT_PREREQDATA, request);
-    if (request->file) { /* read with fread(); rewound if the request is sent again */
+    if (request->file) { /* libcurl uses fread(), and rewinds the file before it sends it again */
         SET(CURLOPT_UPLOAD, 1L);
         SET(CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->length);
         SET(CURLOPT_READDATA, request->file);
@@ -281,7 +281,7 @@ static curl_socket_t http_socket(const struct http_request *request)
     return curl_easy_getinfo(request->easy, CURLINFO_ACTIVESOCKET, &fd) ? CURL_SOCKET_BAD : fd;
 }
 
-/* Ends a request. The request may not exist any more after done(). */
+/* Ends a request. The function done() may free the request. */
 static void http_finish(struct http_client *client, struct http_request *request, CURLcode code)
 {
     curl_socket_t fd;
@@ -372,9 +372,9 @@ static void http_close_multi(struct http_client *client, CURLcode code)
 }
 
 /*
- * Runs libcurl. If this fails, the multi handle must not be used any more: without memory for the
- * owners of a socket, libcurl keeps a table of size zero, and divides by this size when the socket
- * is used again. It also forgets timeouts.
+ * Lets libcurl handle a socket or timer. If this fails, the multi handle must not be used any more:
+ * without memory for the owners of a socket, libcurl keeps a table of size zero, and divides by
+ * this size when the socket is used again. It also forgets timeouts.
  */
 static void http_act(struct http_client *client, curl_socket_t fd, int flags)
 {

@@ -54,15 +54,15 @@ struct http_request {
     const char *method, *url;
     struct curl_slist *headers;
     const char *body;   /* NULL: no body, or in `file` */
-    FILE *file;         /* the body, from the beginning; NULL: in `body` */
+    FILE *file;         /* the whole file is the body; at its beginning; NULL: in `body` */
     int64_t length;     /* bytes of the body */
     int64_t timeout_ms; /* for the whole request */
-    /* Receives a piece of the body of a 200. Returns 0, or -1 to end the request. NULL: the body is
-     * kept in `bytes`, as the bodies of other responses always are. */
+    /* Called for each piece of the body if the status is 200. Returns 0, or -1 to end the request.
+     * If it is NULL, or with another status, the body is stored in `bytes`. */
     int (*take)(void *arg, const char *bytes, size_t length);
     size_t body_max;   /* a response with a longer body is HTTP_BROKEN */
-    size_t bytes_max;  /* how much of a body `bytes` keeps; 0: all of it */
-    atomic_bool *left; /* any thread sets it when nobody waits any more; or NULL */
+    size_t bytes_max;  /* how many bytes of a body are stored in `bytes`; 0: all */
+    atomic_bool *left; /* any thread sets it to abandon the request; or NULL */
     /* Called before the request is sent; false ends the request unsent. NULL: always sent. */
     bool (*may_send)(struct http_request *request);
     /* Called when all headers of a response, also of a 1xx response, were received; or NULL. */
@@ -79,7 +79,7 @@ struct http_request {
     bool servers_fault; /* if not HTTP_ANSWERED: the server or its network is the reason, not this
                          * machine, its name servers or the address guard */
     int status;         /* of the response, even if it is incomplete; 0: none */
-    char *bytes;        /* free() it; a NUL follows; NULL: empty */
+    char *bytes;        /* the body, which the caller frees; a NUL follows; NULL: empty */
     size_t received;    /* of `bytes` */
     int sendings;       /* how often libcurl began to send the request */
     bool head_ended;    /* the empty line after the last header was received */
@@ -125,7 +125,7 @@ void http_client_perform(struct http_client *client, struct http_request *reques
  */
 void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms);
 
-/* Frees request->easy after the end, and the headers that curl_easy_header() has returned. */
+/* Frees request->easy of a request that has ended, and headers that curl_easy_header() returned. */
 void http_request_close(struct http_request *request);
 
 /* Returns milliseconds of the monotonic clock. */

@@ -85,8 +85,8 @@ static int pieces_send(struct pieces *pieces, const struct csv *text)
 }
 
 /*
- * Waits until little data is unsent (FILE_READY, ARRAY_READY). Returns 1; 0 if too much is still
- * unsent; -1 if the client has gone or memory ran out.
+ * Waits until at most FILE_READY or ARRAY_READY bytes are unsent, and returns 1. Returns 0 if this
+ * takes too long, or -1 if the client has gone or memory ran out.
  */
 static int pieces_await_client(struct bb_request *rq, struct pieces *pieces)
 {

@@ -10,7 +10,7 @@ struct scope {
     size_t count;
 };
 
-/* Two parameters of a statement: boolean and bigint[]. */
+/* The scope as two parameters of a statement, a boolean and a bigint[]. */
 #define SCOPE_ARGS(scope) bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->count)
 
 /*

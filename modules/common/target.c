@@ -93,8 +93,8 @@ void target_rules_free(struct target_rules *rules)
 }
 
 /*
- * An entry may be a list of networks, because an environment variable sets the list as one text.
- * Returns NULL, or an error.
+ * Appends to *networks. An entry may contain several networks, separated by commas, because an
+ * environment variable sets the whole list as one text. Returns NULL, or an error text.
  */
 static const char *target_read_networks(const json_t *list, struct bb_network **networks,
                                         size_t *count)
@@ -224,8 +224,8 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
         host[--length] = '\0';
     bool known = target_is_literal(host, &address);
     const char *dot = strrchr(host, '.');
-    /* DNS cannot resolve other names. A last label that begins with a digit may be read as a
-     * number. */
+    /* Whether DNS can resolve the name. If its last label begins with a digit, a resolver may read
+     * the name as an address. */
     bool named = length && length <= 253 && host[0] != '[' && !strchr(host, '%') &&
                  !strchr("0123456789", *(dot ? dot + 1 : host));
 

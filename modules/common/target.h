@@ -1,15 +1,15 @@
 /*
  * The target guard: decides where requests of the host may go, for example to webhooks.
- * target_problem() refuses a URL because of its text: its form, a literal address in any spelling,
- * or a port. At each connect, target_open_socket() checks the address that the socket is about to
- * connect to, whatever name, table or DNS response it came from, and refuses the special ranges and
- * the machine's own addresses. In both functions, the setting allow_networks allows networks, and
- * allow_ports allows ports. Each module that uses this has its own copy compiled in.
+ * target_problem() checks the text of a URL: its form, its port, and a literal address in any
+ * spelling. At each connect, target_open_socket() checks the address to which the socket is about
+ * to connect, and refuses special networks and the machine's own addresses. In both functions, the
+ * settings allow_networks and allow_ports permit further networks and ports. Each module that uses
+ * this has its own copy compiled in.
  *
  * Only curl's own parser splits URLs, so that the URL that is checked is the URL that is called.
  *
- * The rules are built in `open`. After that they are read-only, so any thread may use them. A
- * target_guard belongs to one thread: it caches the machine's addresses for a second.
+ * The rules do not change after the module was opened, so any thread may use them. A target_guard
+ * belongs to one thread: it caches the machine's addresses for a second.
  */
 #ifndef COMMON_TARGET_H
 #define COMMON_TARGET_H

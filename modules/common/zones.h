@@ -53,8 +53,8 @@ int64_t zone_local(const struct zone *zone, int64_t at_ms);
 
 /*
  * Returns the instant, in ms since 1970, of a local time that is given as if it were UTC. If a
- * local time occurs twice, returns the first instant. For a skipped local time, the clock counts as
- * if it had not been put forward.
+ * local time occurs twice, returns the first instant. For a skipped local time, returns the instant
+ * at which the clock would show it if it had not been put forward.
  */
 int64_t zone_instant(const struct zone *zone, int64_t local_ms);
 
@@ -75,9 +75,9 @@ struct zone_times zone_times(const struct zone *zone, int64_t local_ms);
 /* ---- all zones: a tree for tfind(3) of structs that begin with the zone's name ---- */
 
 /*
- * Adds all zones below a directory to the tree *zones, which is NULL at first, so that no request
- * reads a disk. Without the directory there are no zones. Blocks while it reads. Returns 0, or -1
- * if out of memory or descriptors, or if the directory cannot be read.
+ * Reads all zones below a directory into the tree *zones, which must be NULL before, so that no
+ * request has to read files. If the directory does not exist, the tree stays empty. Blocks. Returns
+ * 0, or -1 if out of memory or descriptors, or if the directory cannot be read.
  */
 int zones_read(const char *directory, void **zones);
 void zones_free(void *zones);

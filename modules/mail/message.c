@@ -41,7 +41,7 @@ const struct bb_mail_text *mail_text_for(const struct bb_table *texts, const cha
     return text || !texts->count ? text : BB_ROW(bb_mail_text, *texts, 0);
 }
 
-/* Returns the text with its values, which the caller frees. NULL: out of memory. */
+/* Replaces each "{name}" of a text by its value. The caller frees the result; NULL: no memory. */
 static char *message_fill(const struct mail_draft *draft, const char *text)
 {
     char *filled = NULL;

@@ -16,8 +16,8 @@ struct mail_draft {
 };
 
 /*
- * Returns the text for the first of the wanted languages that has one, else for `fallback`, else
- * the first text. `wanted` is a list as in Accept-Language, or NULL. NULL: the table is empty.
+ * Returns the text for the first language in `wanted` that has one, or else for `fallback`, or else
+ * the first text; NULL if there are no texts. `wanted` is a list as in Accept-Language, or NULL.
  */
 const struct bb_mail_text *mail_text_for(const struct bb_table *texts, const char *wanted,
                                          const char *fallback);

@@ -71,7 +71,7 @@ static char *outbox_message(struct bb_request *rq, const struct mail *mail, cons
 static int outbox_queue(void *state, struct bb_request *rq, struct bb_tx *tx,
                         const struct bb_mail_message *message)
 {
-    /* $1 id, $2 kind, $3 recipient, $4 message, $5 seconds, $6 most mails, $7 key, $8 seconds */
+    /* $1 id, $2 kind, $3 to, $4 message, $5 lifetime (s), $6 most mails, $7 key, $8 its life (s) */
     static const struct bb_sql insert = {
         "WITH k AS (INSERT INTO mail_key (key, until) "
         "SELECT $7, now() + make_interval(secs => $8::bigint) WHERE $7::text IS NOT NULL "
@@ -168,7 +168,7 @@ static int smtp_progress(void *arg, curl_off_t down_total, curl_off_t down, curl
 
 #define SET(option, value) (bad = bad ? bad : curl_easy_setopt(easy, (option), (value)))
 
-/* Sends a message; blocks up to the setting `timeout`. */
+/* Sends a message. Blocks the thread for up to settings->timeout seconds. */
 static enum smtp_outcome smtp_send(struct smtp_call *call)
 {
     const struct mail_settings *settings = call->settings;
@@ -253,7 +253,7 @@ struct taken {
     struct smtp_call call;
 };
 
-/* Returns 0, or -1 after several attempts. The mail is sent again when its lease has ended. */
+/* Returns 0, or -1 after SETTLE_ATTEMPTS failures. Then the mail is sent again after its lease. */
 static int outbox_settle(struct bb_request *rq, const struct bb_sql *sql,
                          const struct bb_value *values, size_t count)
 {
@@ -293,7 +293,7 @@ static void outbox_take(struct bb_request *rq, void *arg)
         "FOR UPDATE SKIP LOCKED) RETURNING id, kind, recipient, message, attempts, expires <= "
         "now()",
         BB_SQL_WRITE};
-    /* deletes keys that have no effect any more, too */
+    /* counts the mails, and deletes keys that expired at least a day ago */
     static const struct bb_sql count = {
         "WITH gone AS (DELETE FROM mail_key WHERE key IN (SELECT key FROM mail_key "
         "WHERE until < now() - interval '1 day' LIMIT 1000)) SELECT count(*) FROM mail_outbox",
@@ -378,7 +378,7 @@ static void outbox_done(void *arg, bool whole)
     sem_post(&taken->done);
 }
 
-/* Runs work(rq, taken) on a loop and waits for its end. */
+/* Runs work(rq, taken) on an event loop, and waits until it has ended. */
 static void outbox_run(struct taken *taken, void (*work)(struct bb_request *, void *))
 {
     if (bb_run_then(taken->mail->host, work, outbox_done, taken))

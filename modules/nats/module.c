@@ -3,7 +3,7 @@
  *
  * A job on one host at a time gets the events in the order of their commits from the service "event
  * log". A pool thread publishes one event after the other, and waits for each acknowledgement of
- * JetStream, so the order of the events in a stream is the same. After any failure the connection
+ * JetStream, so a stream has the events in the same order. After any failure the connection
  * is closed, and the next run of the job connects to the next server. So libnats never buffers
  * messages and never reconnects on its own. An event that is published twice has the same
  * Nats-Msg-Id, and JetStream drops the second message.
@@ -35,7 +35,7 @@ struct nats {
     natsConnection *connection; /* this and the next two: for the pool's thread and nats_close() */
     jsCtx *jetstream;
     size_t server;        /* index of the server to connect to */
-    bool failed;          /* in this run of the job */
+    bool failed;          /* an event could not be published in this run of the job */
     int64_t logged_ms;    /* when a failure was last logged; 0: events can be published */
     atomic_llong late_ms; /* age of the event that could not be published; 0: none */
 };

@@ -51,7 +51,7 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
 
 /* ---- rows of a bulk upload ---- */
 
-/* Accepted readings do not overlap, so only the nearest ones can overlap another reading. */
+/* Accepted readings do not overlap each other, so a row is compared only with the two nearest. */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading_item *items = submission->items;
@@ -94,8 +94,8 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 /* clang-format off */
 
 /*
- * $1 devices, $2 and $3 starts and ends; the periods of a device follow each other. Returns the
- * first stored reading that each period overlaps. Devices without a later reading are skipped.
+ * $1 devices, $2 and $3 starts and ends; the periods of a device are adjacent elements. Returns the
+ * first stored reading that each period overlaps. Skips devices whose readings all end before.
  */
 static const struct bb_sql overlaps = {
     "SELECT p.before + o.number, o.type, " BB_SQL_MS("o.start_at") ", " BB_SQL_MS("o.end_at")

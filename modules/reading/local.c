@@ -18,8 +18,8 @@ struct around {
 };
 
 /*
- * The stored readings around the repeated times of a request. If any of these times needs them, one
- * statement reads them for all.
+ * The stored readings around the repeated times of a request. If one of these times needs them, one
+ * statement reads them for all of these times.
  */
 struct stored {
     struct around (*around)[2]; /* both passes of each time; NULL: not queried yet */

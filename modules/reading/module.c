@@ -1,7 +1,7 @@
 /*
- * The tables of the reading module, the state of one generation, and the job reading.partitions.
- * The tables are hand-formatted, because clang-format would spread a row over six lines. The tables
- * that reading.h declares have the order of the columns of statements.
+ * The tables of the reading module, the functions that open and close it, and the job
+ * reading.partitions. The tables are hand-formatted, because clang-format would spread a row over
+ * six lines. The fields in tables that reading.h declares are in the order of statements' columns.
  */
 #include "modules/common/csv.h"
 #include "modules/common/slots.h"
@@ -41,7 +41,7 @@ static void reading_close(struct bb_host *host, void *state)
     zones_free(reading->zones);
 }
 
-/* The job reading.partitions. If it fails, it is tried again a day later, for up to a year. */
+/* The daily job reading.partitions. It creates the partitions of the next twelve months. */
 static void reading_partitions(struct bb_request *rq)
 {
     static const struct bb_sql make = {"SELECT reading_partitions()", BB_SQL_WRITE | BB_SQL_LONG};

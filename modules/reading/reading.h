@@ -44,15 +44,15 @@ struct reading {
     const struct reading_settings *settings;
     const struct bb_devices *devices;
     void *devices_state;
-    void *zones;           /* see zones_read() */
+    void *zones;           /* all time zones, see zones_read() */
     struct slots *exports; /* in progress (modules/common/slots.h) */
 };
 
-/* One reading of a request. A value is unknown only after a mistake, which is noted. */
+/* One reading of a request. If a value is unknown, a mistake has been noted. */
 struct reading_item {
     size_t index; /* in the request */
     char type;    /* 'H' (History) or 'D' (Delta); 0: unknown */
-    bool open;    /* a Delta without a start */
+    bool open;    /* a Delta reading without a start */
     bool has_start, has_end;
     struct bb_moment sent_start, sent_end;
     bool begins, ends;  /* `start` and `end` are known */
@@ -105,7 +105,7 @@ void reading_note(struct bb_request *rq, struct reading_submission *submission,
 /* Notes that a member is invalid. */
 #define reading_problem(rq, submission, index, member, ...)                                        \
     reading_note(rq, submission, READING_INVALID, index, member, __VA_ARGS__)
-/* Parses one reading of the body. */
+/* Parses a reading into `item`, and notes its mistakes. */
 void reading_read_item(struct bb_request *rq, struct reading_submission *submission,
                        const json_t *object, struct reading_item *item);
 /* Appends notes to a list of problems, with their codes. */

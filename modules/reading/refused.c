@@ -72,7 +72,7 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
 
 /* clang-format off */
 
-/* $1 device or organizations, $2 start, $3 end, $4 upper bound of the ids, $5 number of readings */
+/* $1 device or organizations, $2 start, $3 end, $4 id of the last row seen, $5 number of rows */
 #define WANTED                                                                                     \
     "SELECT * FROM reading_refused r WHERE r.refused_at > reading_time($2::bigint)"                \
     " AND r.refused_at <= reading_time($3::bigint) AND r.id < $4::bigint"

@@ -21,7 +21,7 @@ struct one {
 
 struct call {
     const struct bb_bulk_job *job;
-    struct bb_tx *tx; /* NULL: only a check */
+    struct bb_tx *tx; /* NULL: the rows are only checked */
     struct one *list;
     size_t count;
     size_t over;     /* rows above the ceiling */
@@ -199,7 +199,7 @@ static void rows_read(struct bb_request *rq, struct call *call,
         submission->open = submission->open || submission->items[i].open;
 }
 
-/* Finds the mistakes and leaves them in the notes. Returns 0, or -1: `bb_failed(rq)`. */
+/* Notes the mistakes of the submissions. Returns 0, or -1 if a query failed. */
 static int rows_judge(struct bb_request *rq, struct reading_submission *const *list, size_t count)
 {
     if (reading_place(rq, list, count))
@@ -316,8 +316,8 @@ static int rows_finish(struct bb_request *rq, struct call *call, struct crowd *c
 }
 
 /*
- * Does all steps for the rows of a call. Rows of a device that name different time zones are
- * separate submissions; each is judged after the previous one is stored. Returns 0 or -1.
+ * Checks the rows of a call, and stores them if call->tx is set. Rows of a device with another time
+ * zone are checked after the previous rows were stored. Returns 0, or -1 if a query failed.
  */
 static int rows_process(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                         size_t count)

@@ -52,9 +52,9 @@ static const struct bb_keyed touch = {
 
 /*
  * $1 device, $2 type, $3 to $5 starts, ends and Wh, $6 now, $7 and $8 starts and ends of the spans
- * that the readings cover. bench/sql/reading.sql has both statements. reading_overlapping() is
- * called only if a device may have overlaps: calling the function for each of many devices would
- * take longer than storing the rows.
+ * that the readings cover without a gap. Calls reading_overlapping() only if the first span begins
+ * before the known end, because calling it for many devices takes longer than storing the rows.
+ * bench/sql/reading.sql has a copy of both statements.
  */
 enum { STORE_VALUES = 8 };
 #define STORE(keys, ordinal)                                                                       \
@@ -99,7 +99,7 @@ static const char *store_array(struct bb_request *rq, const struct bb_value *val
         if (value->kind == BB_V_INT)
             fprintf(out, "%" PRId64, value->number);
         else if (value->kind == BB_V_TEXT)
-            fputs(value->data, out); /* a letter */
+            fputs(value->data, out); /* a letter, which needs no quotes */
         else if (value->kind == BB_V_NULL)
             fputs("NULL", out);
         for (size_t i = 0; i < value->length; i++)
@@ -202,7 +202,7 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
     const struct reading *reading = rq->state;
     struct bb_value *touched = bb_alloc(rq, count * TOUCH_VALUES * sizeof(*touched)); /* nulls */
     struct bb_value *stored = bb_alloc(rq, 2 * count * STORE_VALUES * sizeof(*stored));
-    json_t *(*payloads)[2] = bb_alloc(rq, count * sizeof(*payloads)); /* of a device, by type */
+    json_t *(*payloads)[2] = bb_alloc(rq, count * sizeof(*payloads)); /* for each device and type */
     size_t rows = 0;
 
     for (size_t i = 0; i < count; i++) {

@@ -123,7 +123,7 @@ static const char *submission_word(struct bb_request *rq, struct reading_submiss
     return text;
 }
 
-/* Returns false if the time is absent, or if it is wrong, which is noted. */
+/* Parses a time, and notes an invalid one. Returns false if the time is invalid or absent. */
 static bool submission_moment(struct bb_request *rq, struct reading_submission *submission,
                               const json_t *value, const char *name, size_t index,
                               struct bb_moment *moment)

@@ -43,17 +43,12 @@ struct upstream {
     struct http_client *client; /* used by the worker only */
     struct slots *slots;
     pthread_mutex_t lock;
-    STAILQ_HEAD(call_list, call) incoming; /* guarded by the lock: calls handed over */
+    STAILQ_HEAD(call_list, call) incoming; /* guarded by the lock: calls for the worker */
     /* guarded by the lock: the worker accepts calls; false in a command */
     bool open;
     atomic_size_t under_way;
     atomic_size_t bytes; /* used or reserved by all calls in progress */
 };
-
-/*
- * A call. Its caller's fiber checks the request, copies it and passes it to the worker. The
- * worker's thread receives the response.
- */
 
 enum {
     MIB = 1024 * 1024,
@@ -78,7 +73,7 @@ struct call {
     struct bb_completion *completion;
     atomic_uint holders;
     atomic_bool left;      /* the caller does not wait any more */
-    bool handed, answered; /* handed to the worker; the caller saw the completion */
+    bool handed, answered; /* whether the worker got the call, and the caller got the result */
     int64_t account;       /* the account that holds the slot */
     /* what counts against upstream.memory: body and body_max; later only the response */
     size_t bytes_held;
@@ -89,7 +84,7 @@ struct call {
     struct http_request http;
 
     struct bb_upstream_response response;
-    struct bb_upstream_header *lines; /* its headers, followed by their texts */
+    struct bb_upstream_header *lines; /* response.headers, in one block with their texts */
     char url[];                       /* of the request */
 };
 
@@ -114,8 +109,8 @@ static bool call_is_value(const char *text)
 }
 
 /*
- * Returns why a request cannot be sent, in the request's memory. Returns NULL if it can be sent,
- * and sets *url to its percent-encoded URL (target_encode()), which lives as long as `rq`.
+ * Returns the reason why a request cannot be sent. If it can be sent, returns NULL, and sets *url
+ * to its URL, percent-encoded by target_encode(). Both texts live as long as `rq`.
  */
 static const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
                                 const struct bb_upstream_request *request, const char **url)
@@ -190,7 +185,7 @@ static void call_release(struct call *call)
     free(call);
 }
 
-/* Abandons the call: the request that made it has ended, so nobody needs the response. */
+/* Called when the request that made the call ends. Abandons a call that is still in progress. */
 static void call_leave(void *arg)
 {
     struct call *call = arg;

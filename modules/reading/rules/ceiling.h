@@ -6,8 +6,8 @@
  *                   × (1 − degradation)^(max(age, 1) − 1) × margin
  *
  * - capacity × 1000 is the power in W; multiplied by hours it is the energy at full power, in Wh;
- * - yield / 8760 is the share of a year's hours (365 × 24 = 8,760) at full power that gives the
- *   device's annual yield, in kWh per year for each kW;
+ * - yield is the energy in kWh that the device generates in a year for each kW of capacity. Divided
+ *   by the hours of a year (365 × 24 = 8,760), it is the average share of the full power;
  * - solar modules lose `degradation` of their power each year after the first (0.005; warranties
  *   promise 0.4 to 0.7 %). The age is counted in years of 365.25 days from the commissioning to the
  *   reading's end;
@@ -36,9 +36,9 @@ struct ceiling_device {
 };
 
 /*
- * Returns the highest whole number of Wh that passes in a period, given in ms since 1970. The
- * numbers count as they were written, with up to nine decimals; a result within one part in 10^17
- * of a whole number is that number.
+ * Returns the ceiling for a period, given in ms since 1970, rounded down to whole Wh. The numbers
+ * count as they were written, with up to nine decimals. A ceiling that is less than a whole number
+ * by at most one part in 10^17 is rounded up to this number.
  */
 double ceiling_wh(const struct ceiling_rule *rule, const struct ceiling_device *device,
                   int64_t start, int64_t end);
