@@ -27,7 +27,7 @@ enum {
 
 enum call { PUT, GET, DOCTOR };
 
-/* Calls the document store. Returns its result, or -1 after logging that there is none. */
+/* Calls the document store. Returns its result, or -1 if there is no store (logged). */
 static int archive_call(struct bb_request *rq, enum call call, void *arg)
 {
     struct bb_given given = {.size = sizeof(given)};
@@ -45,7 +45,7 @@ static int archive_call(struct bb_request *rq, enum call call, void *arg)
 /* ---- into the archive ---- */
 
 // clang-format off
-/* A conversation `c` is due after $1 days, in whole hours. */
+/* A conversation `c` is due $1 days after the end of the hour of its last activity. */
 #define IS_DUE                                                                                     \
     "c.last_hour < date_trunc('hour', (now() - make_interval(days => $1::int)) AT TIME ZONE 'UTC')"
 
@@ -296,7 +296,7 @@ void chat_restore(struct bb_request *rq, int64_t conversation, int64_t first, in
 
 int chat_command_restore(struct bb_request *rq)
 {
-    /* The next archive stores the parts again, perhaps in another document store. */
+    /* Forgets conversations that are restored completely, so that the job archives them again. */
     static const struct bb_sql forget = {
         "WITH d AS (DELETE FROM chat_archive a WHERE NOT EXISTS (SELECT FROM chat_archive o"
         " WHERE o.conversation_id = a.conversation_id AND o.restored_at IS NULL))"

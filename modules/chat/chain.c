@@ -4,7 +4,7 @@
  * Returns the messages of the conversation whose first message has this uuid, in order. Any other
  * uuid is unknown (404). `after` is the number of messages already seen, so that a client can
  * request new messages without storing a cursor. Without `limit` the response has the whole chain:
- * a short chain is sent at once; one with more messages or bytes is read by pages while it is sent.
+ * a short chain is sent at once; a longer one is read page by page while it is sent.
  *
  * With `order=desc` the response has a page of the latest messages, or of those before `before`.
  *
@@ -20,8 +20,8 @@
 #define MESSAGE                                                                                    \
     "e.uuid, e.username, e.chat_entry, " BB_SQL_TIME("e.created_at") ", e.next, e.attachments"
 /*
- * Numbers the messages from 1, and adds the uuid of the next message, the bytes of all messages,
- * and the bytes of the earlier messages.
+ * Selects messages, numbered from 1, with the uuid of the next message, the number and bytes of all
+ * selected messages, and the bytes of the earlier selected messages.
  */
 #define NUMBERED(conversation, after, limit)                                                       \
     "SELECT l.*, lead(l.uuid) OVER w AS next, row_number() OVER w AS place,"                       \
@@ -53,7 +53,7 @@
     ARCHIVED("c.id", condition, inside, order, most)
 
 /*
- * $4 head, $5 after, $6 rows to read, $7 rows requested, $8 and $9 limits of rows and bytes.
+ * $4 head uuid, $5 last seq seen, $6 rows to read, $7 rows requested, $8 row limit, $9 byte limit.
  * Returns no row if the conversation is unknown. Returns one row without a message if there are no
  * messages, or if the chain exceeds a limit.
  */

@@ -19,7 +19,7 @@
  * ---- the cache of facts ----
  *
  * Facts change only when a conversation is shared (post.c), which removes them from the cache. A
- * value is the struct followed by its texts; the pointers are set when the value is used.
+ * value in the cache is a struct chat_facts and its texts; chat_visible() sets the pointers.
  */
 
 enum { FACTS_ROOM = 2048 }; /* for two e-mails and a name of 255 characters */

@@ -48,8 +48,8 @@ struct chat_facts {
     const char *participant2;
     const char *device_project_name; /* NULL: none */
     /*
-     * The account with the participant's e-mail must not see the conversation: no account had this
-     * e-mail when the conversation began, and the conversation was not shared since.
+     * The account with the participant's e-mail does not see the conversation, because no approved
+     * account had this e-mail when the conversation began, and nobody has shared the conversation.
      */
     bool withheld1, withheld2;
 };

@@ -34,7 +34,7 @@ int chat_cursor_split(char *text, struct chat_cursor *cursor);
 /* Returns -1 if snapshot `one` is earlier than `other`, 1 if it is later, otherwise 0. */
 int chat_snapshot_compare(const char *one, const char *other);
 
-/* Returns whether a reader at `here` has seen everything that a reader at `there` has. */
+/* Returns whether a reader at `here` has seen everything that a reader at `there` has seen. */
 bool chat_cursor_has(const char *here, const char *there);
 
 #endif

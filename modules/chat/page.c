@@ -18,15 +18,15 @@ enum {
 #define CREATED_AT BB_SQL_TIME("r.created_at")
 
 /*
- * $1 snapshot seen, $2 target, $3 to $5 blocks seen, $6 to $8 events seen of this block, $9 bytes.
+ * $1 to $8 the members of struct chat_cursor from `seen` to `event`, $9 maximum bytes.
  *
  * A block has the next rows in the order of transaction, conversation, seq. It is sent in an order
  * that follows the chain of each conversation, because a transaction may store its message in a
- * chain after a transaction with a higher ID. Messages that were seen have no text here.
+ * chain after a transaction with a higher ID. Messages that the reader has seen have a null text.
  *
- * Rows restored from a dump keep the transaction IDs of another cluster, which mean nothing here.
- * The snapshot excludes IDs that this cluster has not reached. Other IDs are compared with xmin,
- * the ID of the transaction that really wrote the row. (Nothing is stored under a savepoint.)
+ * Rows restored from a dump have transaction IDs of another cluster. To exclude them, the statement
+ * requires that the ID is below the xmax of the current snapshot, and is xmin, the ID of the
+ * transaction that really wrote the row. (No row is written under a savepoint.)
  *
  * LOST: messages that the reader has not seen may have been archived (archive.c).
  */
@@ -142,8 +142,8 @@ static int page_add(struct reading *reading, const struct chat_facts *facts, con
 }
 
 /*
- * Adds the events of a message, numbered 2 * seq and 2 * seq + 1. Only the first message of a
- * conversation has two events.
+ * Adds the events of a message: conversation.created (number 2 * seq) if it is the first message of
+ * a conversation, and message.new (number 2 * seq + 1).
  */
 static int page_add_row(struct reading *reading, size_t row)
 {
@@ -215,7 +215,7 @@ static void page_drop(void *arg)
     chat_page_free(reading->rq->host, reading->page);
 }
 
-/* Returns the end of a page: after the snapshot, after the block, or after the last row read. */
+/* Returns the position after the rows read, after the whole block, or after the last block. */
 static const char *page_end(struct reading *reading, size_t rows)
 {
     struct bb_request *rq = reading->rq;

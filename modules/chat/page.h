@@ -30,7 +30,7 @@
 
 /*
  * The topics of the live stream: all events, the events of an e-mail, and the events of an
- * organization. A stream may see an event if it is in one of the event's topics.
+ * organization. A stream gets an event if it has joined one of the event's topics.
  */
 #define CHAT_TOPIC_ALL "*"
 #define CHAT_TOPIC_EMAIL "@%s"
@@ -42,7 +42,7 @@ struct chat_event {
     struct bb_chunk *chunk; /* holds a reference */
     const char *id;         /* the position after the event */
     size_t topic_count;
-    const char *topics[CHAT_TOPICS]; /* in `text`, like the id */
+    const char *topics[CHAT_TOPICS]; /* point into `text`, like `id` */
     char text[];
 };
 
@@ -68,8 +68,8 @@ struct chat_page *chat_page_read(struct bb_request *rq, const char *from, const 
                                  size_t bytes, bool *moved);
 
 /*
- * Returns the line that makes a position the client's last id. Returns "" if too many transactions
- * are in progress for an id; the client keeps the previous id.
+ * Returns the line that makes a position the client's last event id. Returns "" if the position is
+ * too long, because many transactions are in progress; the client then keeps its previous id.
  */
 const char *chat_id_line(struct bb_request *rq, const char *position);
 

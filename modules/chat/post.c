@@ -23,7 +23,6 @@ static const struct chat_facts *post_find(struct bb_request *rq, const char *fie
     return facts;
 }
 
-/* Assigns the message's id and time before the commit. */
 struct chat_message chat_entry_read(struct bb_request *rq)
 {
     const struct chat *chat = rq->state;
@@ -119,8 +118,8 @@ int chat_post(struct bb_request *rq)
 /*
  * ---- POST /api/chat/conversations/:id/attachments ----
  *
- * A message with files. The document store (bb_documents) has the files in rows with the holder
- * "conversation ID", which it adds in the transaction of the message.
+ * Posts a message with files. In the message's transaction, the document store (bb_documents) adds
+ * a row for each file, with the holder "conversation ID".
  */
 
 struct attachments {
@@ -281,8 +280,8 @@ int chat_typing(struct bb_request *rq)
 /*
  * ---- PATCH /api/chat/conversations/:id/read ----
  *
- * This is a keyed unit, not a query, because it may wait for the row lock of a post: it uses the
- * connection of posts to this conversation, and so does not delay other reads.
+ * The statement may wait for the row lock of a post. So it is a unit whose key is the conversation:
+ * it runs on the same connection as posts to this conversation, and does not delay other reads.
  */
 
 #define MARK(n)                                                                                    \
@@ -290,9 +289,9 @@ int chat_typing(struct bb_request *rq)
     " ELSE unread1 END, unread2 = CASE WHEN participant2 = $2::text THEN " n " ELSE unread2 END"
 
 /*
- * mark_read writes nothing if nothing is unread. mark_unread counts the messages from place $3 on,
- * which must all be in the table. `lock` runs first: it locks the row, so that every message
- * committed until then is counted, and limits the number of messages.
+ * mark_read writes nothing if nothing is unread. mark_unread counts the messages from seq $3 on, of
+ * which none may be archived. `lock` runs before mark_unread: it locks the row, so that every
+ * message committed until then is counted, and limits the number of messages.
  */
 static const struct bb_sql mark_read = {
     MARK("0") " WHERE id = $1::bigint AND ((participant1 = $2::text AND unread1 > 0)"

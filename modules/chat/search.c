@@ -21,21 +21,21 @@
 
 #include "modules/chat/list.h"
 
-#define SCAN "20000"       /* messages that a page reads, also of a single conversation */
-#define CONVERSATIONS 5000 /* that a page reads */
+#define SCAN "20000"       /* limit of the messages that a page reads, also in one conversation */
+#define CONVERSATIONS 5000 /* maximum conversations that a page reads */
 #define TEXT "2000"        /* characters of a message that are searched */
-#define EXCERPT "240"      /* characters of a message in the response, */
-#define BEFORE_MATCH "60"  /* and how many of them precede the match */
+#define EXCERPT "240"      /* characters of a message in the response */
+#define BEFORE_MATCH "60"  /* characters of the excerpt before the match */
 #define UNSPACED "3584"    /* U+0E00 (Thai): the scripts without spaces come after it */
 enum { WORDS = 30 };
 
 // clang-format off
 /*
- * $11 the words, separated by spaces, $12 to $14 the last message seen, $15 the number of messages.
- * LIKE is much faster than the regular expression, so it comes first. Of the ASCII characters, the
- * words have only letters and digits, so none has a special meaning in them. OFFSET 0 makes
+ * $11 the words, separated by spaces, $12 to $14 the previous page's last message, $15 maximum
+ * messages. LIKE is much faster than the regular expression, so it comes first. Words have no ASCII
+ * characters except letters and digits, so none has a special meaning in a pattern. OFFSET 0 makes
  * PostgreSQL read the messages by their conversations. The last column is the conversation after
- * which the next conversations begin; null if there are none.
+ * which the next page's conversations begin; null if there are none.
  */
 #define FOUND(source)                                                                              \
     "WITH s AS MATERIALIZED (SELECT c.*, sum(c.entries) OVER (ORDER BY c.last DESC, c.id DESC)"    \

@@ -3,8 +3,8 @@
  *
  * Always starts a new conversation with its first message, in one statement. The conversation
  * belongs to the caller's organization, or to the one named by `organizationId`, in which the
- * caller must be allowed to act. An ApiUser of several organizations must name one. The owner is
- * looked up if an Admin names none.
+ * caller must be allowed to act. An ApiUser of several organizations must name one. If an Admin
+ * names none, start_organization() looks for it.
  */
 #include <string.h>
 

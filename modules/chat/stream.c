@@ -79,7 +79,7 @@ struct chat_hub {
     bool running;              /* the fiber runs */
     bool again;                /* the last run left work to do */
     struct chat_page *page;    /* the last page; its end is the hub's position; or NULL */
-    size_t published;          /* events of `page` */
+    size_t published;          /* number of events of `page` that were published */
     int64_t ids_ms;            /* time when an id without an event was last sent */
     int64_t typing_ms[TYPING_KEPT], typing_any_ms[TYPING_KEPT];
     uint64_t typing[TYPING_KEPT]; /* hash of the account and conversation of each typing_ms */
@@ -96,7 +96,7 @@ static int account_compare(const void *a, const void *b)
 
 /*
  * Counts a stream of the caller's account. A new account starts as if its turn had just ended, so
- * reconnecting gains nothing. Ends the request if the account has too many streams.
+ * reconnecting gives no earlier turn. Ends the request if the account has too many streams.
  */
 static struct account *account_enter(struct bb_request *rq, struct chat_hub *hub)
 {
@@ -337,8 +337,8 @@ static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct 
 
 /*
  * Sends pages to the lagging listeners in turns, up to the snapshot that this host has published. A
- * page is sent to all listeners that can continue with it. Returns 0, or -1 if the database does
- * not respond.
+ * page is sent to all listeners whose position is its start. Returns 0, or -1 if the database does
+ * not respond or was replaced.
  */
 static int hub_serve_lagging(struct bb_request *rq, struct chat_hub *hub)
 {

@@ -70,8 +70,8 @@ static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(
                                          BB_SQL_LIST};
 
 /*
- * Up to NAMES names with the latest messages, from the stored totals; for another e-mail, up to
- * NAMES of each organization. Names that have changed since are always included.
+ * Selects up to NAMES names with the latest messages from the stored totals; for another e-mail, up
+ * to NAMES of each organization. Also selects all names that are in chat_unread_change.
  */
 #define TOTAL "u.organisation, u.withheld, u.name, u.messages, u.last_at"
 #define LATEST " ORDER BY u.last_at DESC LIMIT " NAMES
@@ -134,8 +134,8 @@ int chat_unread_devices(struct bb_request *rq)
 enum { PIECE = 5000 /* changes at a time */, PIECES = 32 /* per run */ };
 
 /*
- * The changes of an e-mail are added to its totals after a minute, or sooner if there are many, so
- * that no e-mail has many changes for long.
+ * Adds the changes of an e-mail to its totals if the oldest is a minute old, or if there are 64. So
+ * no e-mail has many changes for long.
  */
 static const struct bb_sql add_up = {
     "WITH due AS (SELECT email FROM chat_unread_change GROUP BY email"

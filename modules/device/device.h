@@ -7,7 +7,7 @@
  * Statements take this array as parameters, and their result columns are read into such an array.
  *
  * Everything runs on the fiber of its request, except for code that touches files, which runs in
- * the pool `documents` (store.h).
+ * the pools `documents` and `s3` (store.h).
  */
 #ifndef DEVICE_H
 #define DEVICE_H
@@ -57,7 +57,7 @@ struct type_finder;
 /* The settings, in the units of the table in module.c. */
 struct device_settings {
     double default_yield;  /* kWh/kW per year */
-    json_t *yields;        /* by country */
+    json_t *yields;        /* kWh/kW per year, by country code */
     const char *store;     /* "directory" or "s3" */
     const char *documents; /* directory with `incoming/`, which every store uses */
     const char *s3_endpoint, *s3_region, *s3_bucket, *s3_prefix, *s3_access_key, *s3_secret_key;
@@ -73,7 +73,7 @@ struct device {
     const struct device_settings *settings;
     const struct bb_accounts *accounts;
     void *accounts_state;
-    double yields[COUNTRIES]; /* by country; 0: the default */
+    double yields[COUNTRIES]; /* by index of the country; 0: use default_yield */
     struct store *store;
     struct type_finder *finder;
     void *zones; /* see zones_read() */
@@ -113,7 +113,7 @@ struct device_documents {
 
 /* The form in which externalIds are compared: NFKC, case folded. It is indexed. */
 #define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
-/* The key of a parameter. Most are ASCII, and need no call of a PL/pgSQL function. */
+/* DEVICE_KEY() of a parameter. If it is ASCII, no PL/pgSQL function is called. */
 #define DEVICE_KEY_OF(text)                                                                        \
     "CASE WHEN octet_length(" text ") = char_length(" text ") THEN lower(" text " COLLATE \"C\")"  \
     " ELSE " DEVICE_KEY(text) " END COLLATE \"default\""
@@ -157,7 +157,7 @@ void device_read(struct bb_request *rq, json_t *object, bool whole, struct devic
                  json_t *errors);
 
 /*
- * Returns the device that the request's body describes. The query may also have organizationId.
+ * Returns the device that the request's body describes. organizationId may also be in the query.
  * Ends the request if the body has errors.
  */
 struct device_values device_read_body(struct bb_request *rq, bool whole);
@@ -237,7 +237,7 @@ enum device_look_up {
     DEVICE_AT_SITE     /* by its siteName */
 };
 
-/* Finds a device in the caller's scope. Returns 0, or the status of the response sent. */
+/* Finds a device in the scope that scope_set() makes of `asked`. Returns 0, or the status sent. */
 int device_find(struct bb_request *rq, enum device_look_up how, const char *name, int64_t asked,
                 struct device_record *record);
 /*
@@ -268,8 +268,8 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);
 
 /*
- * Creates a finder of file types, by their contents. Returns NULL with the reason in `why`: out of
- * memory, or libmagic's database is missing.
+ * Creates a finder, which finds the type of a file by its content. Returns NULL with the reason in
+ * `why`: out of memory, or libmagic's database is missing.
  */
 struct type_finder *type_finder_new(char *why, size_t size);
 void type_finder_free(struct type_finder *finder);

@@ -130,8 +130,8 @@ static int directory_resolve(void *state, struct bb_request *rq, const json_t *k
 }
 
 /*
- * If several devices match, the error names as many of them as in record.c. OFFSET keeps the
- * planner from computing `id` twice.
+ * If several devices have a serial number, the problem names up to 20 of them, as record_names()
+ * does. OFFSET keeps the planner from computing `id` twice.
  */
 static int directory_identify(void *state, struct bb_request *rq, const json_t *keys,
                               int64_t organization, int64_t **ids, const char ***problems)

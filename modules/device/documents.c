@@ -23,7 +23,7 @@ enum {
     DOCUMENTS_MAX = 100,
     TYPE = 128,
     SEEN = 64 * 1024, /* bytes of a file that libmagic reads */
-    NAME_BYTES = 120  /* of a name in a header, before encoding */
+    NAME_BYTES = 120  /* of a name in a header before it is encoded */
 };
 
 /* ---- types of files ---- */
@@ -71,7 +71,7 @@ struct type_finder *type_finder_new(char *why, size_t size)
 
 /*
  * Runs a call of the store, or `run` if it is not NULL, in the store's pool, and counts the call.
- * `arg` begins with a struct store_job. Returns -1 if it does not run: `return bb_failed(rq)`.
+ * `arg` begins with a struct store_job. Returns 0, or -1 if it has not run: `return bb_failed(rq)`.
  */
 static int store_call(struct bb_request *rq, enum store_call call, void (*run)(void *), void *arg)
 {
@@ -153,8 +153,8 @@ static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_
 }
 
 /*
- * Chooses the names of the objects to be stored, a new name for each content, and records them in
- * the database. If a document already has the same content, uses the name of its object.
+ * Chooses the object's name for each file. If a document already has the same content, this is the
+ * name of its object; otherwise it is a new name, which is recorded in device_upload.
  */
 static void documents_begin(struct bb_request *rq, struct arrival *arrival)
 {
@@ -384,7 +384,7 @@ static const char *documents_disposition(struct bb_request *rq, const char *name
     return bb_format(rq, "attachment; filename=\"%s\"; filename*=UTF-8''%s", plain, encoded);
 }
 
-/* Sends a file of a device or of another holder; the argument that is not used is NULL. */
+/* Sends a file of `device` or of `holder`, one of which is NULL. `what` is for the 404. */
 static int documents_send(struct bb_request *rq, const char *id, const char *device,
                           const char *holder, const char *what)
 {
@@ -437,7 +437,7 @@ int device_documents_list(struct bb_request *rq)
 
 struct change {
     int64_t device;
-    const char *name; /* the new one; NULL: delete the row */
+    const char *name; /* the new name; NULL: delete the row */
 };
 
 /* Renames or deletes a document. The sweep deletes its content if no other document has it. */
@@ -506,7 +506,7 @@ static void content_put(void *arg)
         store->calls[STORE_KEEP](&keep);
     if (fd >= 0) {
         close(fd);
-        unlink(path); /* it is gone if the store has moved it */
+        unlink(path); /* fails if the store has moved the file */
     }
     job->job = keep.job;
 }
@@ -654,7 +654,7 @@ static int sweep_page(struct bb_request *rq, void *arg)
 static time_t sweep_before(struct bb_request *rq)
 {
     const struct device *state = rq->state;
-    /* files have times of this host's clock, objects perhaps of another: use the earlier one */
+    /* the store may have another clock: uses the earlier of this host's and PostgreSQL's clock */
     time_t own = time(NULL), shared = (time_t)(bb_wall_ms(rq->host) / 1000);
 
     return (own < shared ? own : shared) - (time_t)state->settings->document_grace;

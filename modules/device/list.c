@@ -222,8 +222,8 @@ static const struct bb_sql pairs = {
 enum { PAIR = 2 * DEVICE_FACT_COUNT /* from here on device_pair_fields */ };
 
 /*
- * Checks the next $3 devices after updated_at $1 and id $2. Returns one row if there are any: their
- * number, and the last one.
+ * Checks the next $3 devices after updated_at $1 and id $2. Returns a row with the number of
+ * devices, and the updated_at and id of the last one; no row if there is no device.
  */
 static const struct bb_sql look_again = {
     "WITH page AS MATERIALIZED (SELECT id, updated_at FROM device"

@@ -338,7 +338,7 @@ static const struct bb_job jobs[] = {
     {.name = "device.duplicates", .every_s = 600, .flags = BB_ONCE, .run = device_sweep_duplicates},
     {.name = "device.tidy", .every_s = 600, .run = device_tidy},
 };
-/* in the order of enum store_call */
+/* label values, in the order of enum store_call */
 static const char *const calls[] = {"keep", "open", "list", "remove", NULL};
 static const struct bb_metric metrics[] = {
     [METRIC_CALLS] = {.name = "store_calls_total", .kind = BB_COUNTER, .label = "call",

@@ -85,7 +85,7 @@ json_t *device_stored_json(struct bb_request *rq, const char *const *text, const
 
 /* ---- attributes ---- */
 
-enum { LONG_DIGITS = 19 }; /* the digits of 2^63, the lowest number above 64 bits */
+enum { LONG_DIGITS = 19 }; /* digits of 2^63, which is too large for json_int_t */
 
 /*
  * Returns JSON from the database in the form in which JavaScript writes it. PostgreSQL adds blanks
@@ -149,14 +149,14 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record)
 enum { ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
 /*
- * k is a look-up: the caller's scope, the key or site's name, the key if it is a uuid, the key if
- * it may be an id. k is built from parameters for one request, from arrays (bb_keyed) for several.
+ * k has a row for each look-up: the caller's scope, the key or site's name, the key if it is a
+ * uuid, the key if it may be an id. ONE makes k from the parameters of one request, MANY from
+ * arrays for several requests (bb_keyed).
  *
- * Only a few rows are read, even if many devices share a serial number or a site, because each
- * index begins with this value. For callers that see everything, the condition is a range, because
- * for an equality the planner might sort. For other callers, rows are searched by organization.
- * Callers with one organization have a separate statement, because PostgreSQL would plan a
- * statement for any number of organizations again for each look-up.
+ * At most MOST rows are read, even if many devices share a serial number or a site, because indexes
+ * begin with this value. For callers that see everything, FROM_ALL has a range as condition,
+ * because the planner might sort for an equality. FROM_ONE is for callers with one organization:
+ * PostgreSQL would plan FROM_SOME, which has any number of organizations, again for each look-up.
  */
 #define ASKED "everything, organisations, name, uuid, id"
 #define ONE                                                                                        \

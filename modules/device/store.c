@@ -23,7 +23,7 @@
 
 enum { SHARDS = 256, UUID = 36 };
 
-/* Returns whether a text is an object's name. Earlier versions used the SHA-256 alone. */
+/* Returns whether a text is an object's name. Earlier versions used only the SHA-256. */
 static bool store_is_name(const char *text, bool contents)
 {
     size_t length = strlen(text);
@@ -74,7 +74,7 @@ static int directory_sync(const char *path)
     return error ? -1 : 0;
 }
 
-/* Syncs only after all renames, because the first sync commits most data of all of them. */
+/* Renames all files before it syncs directories: the first sync usually commits all renames. */
 static void directory_keep(void *arg)
 {
     struct store_keep *keep = arg;
@@ -244,7 +244,7 @@ struct s3_request {
     const char *prefix;      /* of the names of busbar's objects */
     struct store_list *list; /* NULL: the response is not a list of objects */
 
-    /* The XML of the response. Elements that matter contain only text. */
+    /* For the XML of the response. Only the text of elements without children is used. */
     XML_Parser parser;
     const char *problem;  /* what is wrong with the list; NULL: nothing */
     char code[CODE];      /* of an error, such as "NoSuchKey"; "": no code, or not safe to log */
@@ -572,7 +572,7 @@ static void s3_remove(void *arg)
 
 /* ---- settings ---- */
 
-/* Returns whether a path needs no encoding, so that the signed path is the path that is sent. */
+/* Returns whether all characters are in `more`, or need no encoding in a URL. */
 static bool is_plain(const char *text, const char *more)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";

@@ -82,7 +82,7 @@ struct store_open {
 struct store_list {
     struct store_job job;
     time_t before;
-    char after[STORE_AFTER]; /* "" at first; each call sets where to continue */
+    char after[STORE_AFTER]; /* "" at first; each call sets it for the next call */
     bool contents;           /* also list contents of other modules, such as "<sha256>.chat" */
     bool more;
     size_t count; /* number of names; the caller sets it to 0 before each call */

@@ -83,8 +83,8 @@ int device_register(struct bb_request *rq)
  */
 
 /*
- * $1 id, $2 the fields to change as JSON, $3 attributes, $4 time, $5 whether there are files, $6
- * names of attributes to remove, $7 whether to remove all attributes
+ * $1 id, $2 the fields to change as JSON, $3 attributes to set as JSON, $4 time, $5 whether there
+ * are files, $6 names of attributes to remove, $7 whether to remove all old attributes
  */
 #define NEW_FIELDS "jsonb_populate_record(d, $2::jsonb)"
 #define NEW_ATTRIBUTES                                                                             \
@@ -151,8 +151,8 @@ static json_t *update_json(struct bb_request *rq, const struct bb_rows *rows, si
 }
 
 /*
- * The lock of the device's row is held while its documents are counted, so that parallel requests
- * cannot exceed the limit, and while If-Match is checked.
+ * Locks the device's row before it counts the documents, so that parallel requests cannot exceed
+ * the limit, and before it checks If-Match.
  */
 static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -246,7 +246,7 @@ int device_update_site(struct bb_request *rq)
  * change, so the request is refused; set its status to Inactive instead.
  */
 
-/* Deletes the rows of documents. The sweep deletes contents that no other document has. */
+/* Deletes the device with its data. The sweep deletes contents that no other document has. */
 static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* Locks readings before the device, in the same order as requests that store or void readings,

@@ -89,8 +89,8 @@ static bool document_equal(const json_t *one, const json_t *other, const char *k
 }
 
 /*
- * Returns whether two schemas are equal, apart from null as a value, and from the warnings, which
- * only single objects have. If they are, the named schema gets the warnings, too.
+ * Returns whether two schemas have equal properties and required names. Ignores the warnings, which
+ * only some objects have. If only `schema` has them, adds them to `named`.
  */
 static bool document_same(const json_t *schema, json_t *named)
 {
@@ -296,7 +296,6 @@ int docs_make(struct bb_host *host, struct docs *docs)
             free(texts[i]->bytes);
             *texts[i] = (struct docs_text){0};
         }
-        /* A different document has a different tag. */
         snprintf(texts[i]->tag, sizeof(texts[i]->tag), "\"%016" PRIx64 "\"",
                  hash_bytes(HASH_SEED, texts[i]->bytes, texts[i]->length));
     }

@@ -1,4 +1,4 @@
-/* A route as an operation of a path. */
+/* Builds the OpenAPI operation of a route. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
             docs_put(maker, example, name, example_of(&route->body, false));
             docs_put(maker, encoding, name, json_pack("{s:s}", "contentType", "application/json"));
         } else {
-            /* OpenAPI 3.1 needs only the media type; Swagger UI offers a choice by the format. */
+            /* OpenAPI 3.1 needs only the media type; `format` makes Swagger UI ask for a file. */
             schema = json_pack("{s:s, s:s, s:s}", "type", "string", "format", "binary",
                                "contentMediaType", "application/octet-stream");
             if (!shown)
