@@ -1,9 +1,9 @@
 /*
  * Encrypts secrets for storage with AES-256-GCM and the first of several keys. Decrypts with any of
  * them, so that keys can be rotated. Decryption needs the same purpose ("auth.key") as encryption.
+ *
  * Format: version 1 (1 byte), key id (4: start of the key's SHA-256), nonce (12), the encrypted
- * bytes, tag (16). The keys never change, and any thread may use them. They are wiped when their
- * arena is freed.
+ * bytes, tag (16). Keys never change. Any thread may use them. arena_free() wipes them.
  */
 #ifndef CORE_AEAD_H
 #define CORE_AEAD_H

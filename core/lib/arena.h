@@ -16,7 +16,7 @@
 
 struct arena;
 
-/* Returns NULL if memory ran out. */
+/* Creates an arena. Returns NULL if memory ran out. */
 struct arena *arena_new(void);
 
 /* Returns the size of the arena's blocks, plus the bytes counted by arena_count(). Any thread. */

@@ -185,7 +185,7 @@ void mapped_files_snapshot(void)
     dl_iterate_phdr(mapped_add, NULL);
 }
 
-/* Returns the object with this address, or NULL. Async-signal-safe, like _dl_find_object(). */
+/* Returns the object whose code contains the address, or NULL. Async-signal-safe. */
 static struct object *mapped_find(uintptr_t address)
 {
     size_t count = atomic_load(&object_count);
@@ -506,7 +506,7 @@ static void crash_rest(int ms)
         poll(NULL, 0, (int)left);
 }
 
-/* Restores the default action. A fault then occurs again; a signal that was sent is sent again. */
+/* Restores the default action. A fault occurs again on return; a sent signal is sent again here. */
 static void crash_die(int number, const siginfo_t *info)
 {
     signal(number, SIG_DFL);

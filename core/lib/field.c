@@ -78,7 +78,7 @@ const struct problem_row problem_rows[] = {
     {NULL, NULL},
 };
 
-/* ---- codes, which follow from the texts ---- */
+/* ---- finding the code of a problem by its text ---- */
 
 /* Returns a new JSON value for a parameter; NULL: the text is not allowed, or memory ran out. */
 static json_t *problem_value(const char *name, const char *text, size_t length)
@@ -881,13 +881,13 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
 #define FORM_PAIRS_MAX 1000
 #define MORE "..." /* ends a list of names that is too long */
 
-/* A raw name and value; without '=' the value is empty. */
+/* A name and a value as the client sent them; without '=' the value is empty. */
 struct pair {
     const char *name, *value;
     size_t name_length, value_length;
 };
 
-/* Removes the next non-empty pair from *at; false at the end. */
+/* Sets *pair to the next non-empty pair, and moves *at past it. Returns false at the end. */
 static bool query_next_pair(const char **at, const char *end, struct pair *pair)
 {
     while (*at < end && **at == '&')

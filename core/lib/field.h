@@ -34,8 +34,8 @@ struct problem_row {
 };
 
 /*
- * The row whose index is a value of enum bb_type (from 1) has the problem of values of other types.
- * Rows for other problems follow. The last row has NULL as code.
+ * problem_rows[BB_TEXT] is the problem of a value that is not a string, and so on for each enum
+ * bb_type (from 1). Rows for other problems follow. The last row has NULL as code.
  */
 extern const struct problem_row problem_rows[];
 
@@ -62,13 +62,13 @@ void problems_add(struct problems *problems, const char *field, const char *text
 void problems_list(const struct problems *problems, json_t *list);
 
 /*
- * If the object has no `code` yet, finds the row whose text matches the text of `member` ("problem"
- * or, in the body of an error, "message"), and adds the `code` and any `params`. So text and code
- * always match, even if a module wrote the text.
+ * If the object has no `code` yet, finds the problem_row that matches the text in `member`
+ * ("problem" or, in the body of an error, "message"), and adds the `code` and any `params`. So text
+ * and code always match, even if a module wrote the text.
  */
 void problem_set_code(json_t *object, const char *member);
 
-/* Returns a row. The table of a module must be a copy by module_descriptor_copy(). */
+/* Returns a row. A module's table must be copied before (module_descriptor_copy()). */
 static inline const struct bb_field *field_at(const struct bb_table *fields, size_t index)
 {
     return &((const struct bb_field *)fields->rows)[index];
@@ -116,7 +116,7 @@ BB_PRINTF(2, 0) int warnings_vadd(json_t **warnings, const char *format, va_list
 
 /*
  * Checks queries ("a=1&b=2") against a table of fields, and reads form bodies of the same syntax.
- * If a parameter occurs twice, the last one is used. Undeclared names are ignored and listed.
+ * If a parameter of a query occurs twice, the last one is used. Undeclared names are listed.
  * Results are in the arena; one thread at a time.
  */
 

@@ -9,7 +9,7 @@
 
 #include "core/lib/text.h"
 
-static _Thread_local bool reading, missed; /* `missed`: an allocation failed during this call */
+static _Thread_local bool reading, missed; /* json_in_load() runs; one of its allocations failed */
 static _Thread_local bool *oom_flag;
 
 /*

@@ -259,7 +259,7 @@ static size_t log_write_all(struct writer *writer, const char *bytes, size_t len
     return done;
 }
 
-/* Ends a line that a failed write cut off, then logs newly lost lines. Returns false on failure. */
+/* Ends a line that was cut off, and logs how many more lines were lost. false: a write failed. */
 static bool log_report_drops(struct writer *writer)
 {
     uint64_t dropped = atomic_load(&lost);

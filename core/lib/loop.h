@@ -37,8 +37,8 @@ static inline void timer_clear(struct bb_heap *timers, struct timer *timer)
 }
 
 /*
- * The period of polling. Jobs use the same period (job.c), so that the processor wakes once for
- * both. It is shorter than the 900 ms for which results of the PostgreSQL listener are valid.
+ * The period of checks in an idle loop. Jobs use the same period (job.c), so that the processor
+ * wakes once for both. Results of the PostgreSQL listener are valid for 900 ms, which is longer.
  */
 enum { TIMER_IDLE_MS = 500 };
 
@@ -169,7 +169,7 @@ void loop_free(struct loop *loop);
 /* Runs until loop->stop is set and the inbox is empty. */
 void loop_run(struct loop *loop);
 
-/* Starts or changes a watch, or stops it (events 0). Returns 0 or -1. Loop's thread. */
+/* Starts or changes a watch, or stops it (events 0). Returns 0, or -1 with errno. Loop's thread. */
 int loop_watch(struct loop *loop, struct watch *watch, int fd, uint32_t events);
 
 /* Adds the task to the tasks that are ready to run. Loop's thread. */

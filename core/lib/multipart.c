@@ -284,7 +284,7 @@ static int multipart_data(struct multipart *multipart, size_t length)
 
 /*
  * Calls calls->data() for the data before the next delimiter, and skips the delimiter and the CR LF
- * or -- after it. Without one of these it is data. Returns 1; 0 if more input is needed; or -1.
+ * or -- after it. A delimiter without either is data. Returns 1; 0: more input is needed; or -1.
  */
 static int multipart_take_data(struct multipart *multipart)
 {

@@ -19,8 +19,8 @@
 #define MULTIPART_HEADERS_MAX 32768
 
 /*
- * The headers of a part; borrowed until the callback returns. Texts are as sent and can contain any
- * bytes except control characters.
+ * The headers of a part, valid until the callback returns. Texts are as the client sent them, and
+ * can contain any bytes except control characters.
  */
 struct multipart_part {
     const char *name;

@@ -24,7 +24,7 @@ struct setting_section {
 
 /* ---- problems ---- */
 
-/* If memory runs out, *count is nevertheless above 0, so that the configuration is refused. */
+/* Adds a line. Without memory, *count is above 0 nevertheless: the configuration is refused. */
 void setting_line_add(char ***lines, size_t *count, const char *format, ...)
 {
     char **grown = realloc(*lines, (*count + 1) * sizeof *grown);
@@ -173,7 +173,7 @@ static int settings_next(struct reader *reader)
     yaml_event_delete(&reader->event);
     if (yaml_parser_parse(&reader->parser, &reader->event))
         return 0;
-    /* errors of the lowest layer (bad UTF-8, control characters) have a byte offset, but no line */
+    /* libyaml's reader errors (bad UTF-8, control characters) have a byte offset, but no line */
     if (parser->error != YAML_READER_ERROR)
         line = settings_line_of(parser->problem_mark);
     else
@@ -632,7 +632,7 @@ static void settings_json_undo(void *json)
     json_decref(json);
 }
 
-/* The kinds of nodes, for messages. */
+/* Names of the kinds of nodes, for messages. */
 static const char *const settings_kinds[] = {"text", "a list", "a mapping"};
 
 static void settings_bind_field(struct binder *binder, struct setting_value *value)

@@ -86,7 +86,7 @@ struct activity activity_now(void);
  * hang; the checks of loops (hang.h) cannot, because these calls do not run on a loop.
  */
 
-/* A call, on the stack of the caller. Private to thread.c. */
+/* A lifecycle call, stored on the stack of the caller. Private to thread.c. */
 struct lifecycle_call {
     LIST_ENTRY(lifecycle_call) link;
     pthread_t thread;

@@ -389,7 +389,7 @@ static void metrics_taken(struct metrics *metrics)
                     quota_names[quota]);
 }
 
-/* Writes a sample for all owners together, and one for each owner. */
+/* Writes two samples: the value for all owners together, and the value for a single owner. */
 static void metrics_put_quota(const struct metrics *metrics, enum quota quota, double all,
                               double owner)
 {

@@ -25,7 +25,7 @@ int engine_serve(struct generation *generation);
 /* Creates pools and loops with their parts. Returns 0, or -1 (logged): then call engine_free(). */
 int engine_init(struct engine *engine, unsigned loop_count);
 
-/* Frees all parts that exist, and drops the generation. No request may exist any more. */
+/* Frees the generation and all parts that exist. Call when no request exists any more. */
 void engine_free(struct engine *engine);
 
 /*
