@@ -26,8 +26,8 @@ struct listen {
     struct http_client *client;
     struct sign_key *key;
     const char *target, *token;
-    const char *consumer, *escaped; /* the name in JSON, and escaped for a query */
-    const char *webhook;            /* its URL in the API of the server */
+    const char *consumer, *escaped; /* name of the consumer, also escaped for a query */
+    const char *webhook;            /* URL of the webhook in the API of the server */
     bool failed;
 };
 
@@ -71,8 +71,8 @@ static struct curl_slist *listen_headers(struct bb_request *rq, const char *cons
 }
 
 /*
- * Calls the API of the server, again and again while it is unavailable. Returns the response in the
- * request's memory; NULL if the server refuses the call (printed), or the command ends.
+ * Calls the API of the server, and repeats the call while the server is unavailable. Returns the
+ * response in the request's memory. NULL: the server refused the call, or the command ends.
  */
 static const json_t *listen_call(struct bb_request *rq, struct listen *listen, const char *method,
                                  const char *path, const char *body)

@@ -112,7 +112,7 @@ extern const struct bb_field poll_event_fields[5], poll_consumer_fields[3];
 /* Refuses a POST (`create`) or PATCH with members that the kind of the webhook does not allow. */
 void poll_check_members(struct bb_request *rq, bool create);
 void poll_check_sends(struct bb_request *rq); /* refuses requests for polled or unknown webhooks */
-/* Routes, like those below. */
+/* Handlers of routes. */
 bb_handler webhook_poll, webhook_commit, webhook_consumers, webhook_consumer_delete;
 
 /* ---- forward.c: destinations ---- */

@@ -357,7 +357,7 @@ void filter_take(struct bb_request *rq, json_t *value, json_t *columns)
 /* clang-format off */
 
 /*
- * Evaluates a filter for the latest events that the owner's webhooks have deliveries of. The
+ * Evaluates a filter for the events of the latest deliveries of the owner's webhooks. The
  * parameters of WEBHOOK_MINE come first; $4 is the predicate, null: everything matches. Up to 100
  * webhooks are searched, because each of them may have some of the latest events.
  */

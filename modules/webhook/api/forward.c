@@ -84,7 +84,7 @@ static int forward(void *state, struct bb_request *rq, const char *destination)
     if (!bb_count(rq, rows))
         return 0;
     int64_t hook = bb_cell_int(rq, rows, 0, HOOK), offset = bb_cell_int(rq, rows, 0, AFTER);
-    int64_t dropped_to = bb_cell_int(rq, rows, 0, DROPPED); /* null: nothing is missing */
+    int64_t dropped_to = bb_cell_int(rq, rows, 0, DROPPED); /* 0: no event was dropped */
     int64_t timeline = bb_cell_int(rq, rows, 0, TIMELINE);
 
     if (dropped_to)

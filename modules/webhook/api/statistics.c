@@ -27,8 +27,8 @@ const struct bb_field webhook_hour_fields[] = {
 enum { PAGE = 200 };
 
 /*
- * $1 last id seen, $2 whether all webhooks, $3 account, $4 number of webhooks. The duration of a
- * delivery is the duration of its last attempt.
+ * $1 id of the last webhook read, $2 whether to read all accounts' webhooks, $3 account, $4 limit
+ * of webhooks. The duration of a delivery is the duration of its last attempt.
  */
 static const struct bb_sql statistics = {
     "SELECT h.id, count(*) FILTER (WHERE d.state = 'delivered'),"

@@ -1,4 +1,4 @@
-/* Secrets, and requests that wait for the sender. */
+/* Secrets of webhooks, and requests that wait for events or for the result of a test. */
 #include "modules/webhook/base/webhook.h"
 
 #include <busbar/lock.h>

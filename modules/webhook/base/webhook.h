@@ -112,7 +112,7 @@ struct webhook {
 #define WEBHOOK_PART_AUTHENTICATION "authentication"
 #define WEBHOOK_PART_SIGNING_KEY "signing_key"
 
-/* Sets the purpose with which a part is sealed. */
+/* Writes the purpose with which bb_seal() seals a part. */
 void webhook_purpose(int64_t webhook, const char *part, char purpose[64]);
 
 /*
@@ -155,8 +155,8 @@ struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_
 struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter);
 
 /*
- * Wake waiting requests: for a webhook (0: any), of an account that has changed (0: any), or all
- * when the generation ends. Requests that wait for a test stay asleep. Any thread.
+ * Wake requests that wait for events: of a webhook (0: any), of an account that has changed (0:
+ * any), or all because the generation ends. Requests that wait for a test still wait. Any thread.
  */
 void waiters_wake(struct waiters *waiters, int64_t webhook);
 void waiters_access_changed(struct waiters *waiters, int64_t account);
@@ -170,9 +170,9 @@ void waiters_report(struct waiters *waiters, int64_t delivery, bool delivered, i
 /* ---- notifications of changes, to all hosts ---- */
 
 /*
- * A change calls bb_notify() on WEBHOOK_CHANNEL in its transaction. After the commit and before the
- * response, the handler calls webhook_changed() for this host. Payloads are "hook:ID", "hook:0"
- * (all webhooks), and the payloads of sender_heard().
+ * A handler that changes a webhook calls bb_notify() on WEBHOOK_CHANNEL in its transaction. After
+ * the commit and before the response, it calls webhook_changed() for this host. Payloads are
+ * "hook:ID", "hook:0" (all webhooks), and the payloads of sender_heard().
  */
 #define WEBHOOK_QUEUED_ANY "queued:0" /* deliveries of any webhook */
 

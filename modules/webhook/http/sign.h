@@ -30,7 +30,7 @@
 
 struct sign_key; /* for one secret */
 
-/* Returns whether the text after "whsec_" is base64, or the secret does not have this prefix. */
+/* Returns false if the secret begins with "whsec_", but the rest is not base64. */
 bool sign_secret_good(const char *secret);
 
 /*

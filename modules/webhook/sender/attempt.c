@@ -263,7 +263,7 @@ static int attempt_sign(struct attempt *attempt)
                              body->bytes, body->length, ed25519))
         return -1;
     attempt->header_count = 0;
-    /* These are known from the delivery: see DELIVERY_COLUMNS in api/api.h. */
+    /* The log omits these headers; DELIVERY_COLUMNS in api/api.h adds them to responses. */
     int failed = attempt_header(attempt, "Content-Type: application/json") |
                  attempt_header(attempt, "Expect:") |
                  attempt_header(attempt, "X-Webhook-Event: %s", body->event) |
@@ -447,9 +447,9 @@ static bool attempt_is_prevented(const struct sender *sender)
 }
 
 /*
- * Sends the request after the request for an access token, with the rest of webhook.timeout as its
- * timeout. A pause, or a change of the webhook since the attempt began, prevents this, because
- * after the response to a PATCH no request with the old values may be sent.
+ * Sends the request after the one for an access token, with the rest of webhook.timeout as its
+ * timeout; but not during a pause, and not if the webhook has changed since the attempt began:
+ * after the response to a PATCH, no request with the old values may be sent.
  */
 static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
 {
@@ -594,7 +594,7 @@ static const char *attempt_error(const struct http_request *http, const char **k
         return *kind = "the connection was closed without a response";
     *kind = http->error;
     const char *error = *http->detail ? http->detail : http->error;
-    /* libcurl's "OpenSSL/3.0.19: error:…" names the exact version. */
+    /* Without "OpenSSL/3.0.19: ", because owners should not learn the exact version. */
     const char *reason = strncmp(error, "OpenSSL/", 8) ? NULL : strstr(error, ": ");
 
     return reason ? reason + 2 : error;

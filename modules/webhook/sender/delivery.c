@@ -176,7 +176,7 @@ void delivery_unsettled(struct sender *sender, struct delivery *delivery)
     delivery_end(sender, delivery);
 }
 
-/* Removes waiting deliveries from memory, because a webhook may be disabled for days. */
+/* Removes a flow's waiting deliveries from memory, because its webhook may be off for days. */
 void delivery_put_back(struct sender *sender, struct queue_flow *flow)
 {
     for (struct queue_item *item = TAILQ_FIRST(&flow->waiting), *next; item; item = next) {

@@ -69,7 +69,7 @@ struct body {
 enum health_asked { HEALTH_NOT_ASKED, HEALTH_GONE, HEALTH_REQUESTED };
 
 struct delivery {
-    struct idmap_node node; /* first, also in struct subscription: see idmap_find() */
+    struct idmap_node node; /* first, so that the result of idmap_find() can be cast */
     struct queue_item item;
     struct timer retry;
     STAILQ_ENTRY(delivery) next;       /* in a list of results, or of deliveries to be taken */
@@ -132,7 +132,7 @@ struct health {
  * A webhook's row: the parts that the sender and its requests need. The webhook and its attempts in
  * flight share the object, because libcurl reads the headers until a request has ended, and a
  * webhook may change meanwhile. The thread that creates an object passes it to the worker, so only
- * one thread at a time changes `holders`. The second key or pair is the previous one, or NULL.
+ * one thread at a time changes `holders`. keys[1] and pairs[1] are the previous ones, or NULL.
  */
 struct parts {
     size_t holders;        /* see parts_release() */
@@ -295,11 +295,10 @@ struct recording {
 
 /*
  * A receiver is the scheme, host and port of a URL; several webhooks may use it. It has the numbers
- * of its attempts and connections, and its TLS sessions. libcurl keeps the sessions of one request,
- * or of only eight hosts if they are shared, so each receiver has a separate share here. A session
- * is used for at most an hour, so that the certificate is checked again, however often the receiver
- * is called. A receiver without attempts in flight and open connections is forgotten if its memory
- * is needed.
+ * of its attempts and connections, and its TLS sessions. libcurl keeps sessions only for one
+ * request, or in a share, which has room for only eight hosts. So each receiver has a separate
+ * share. A session is used for at most an hour, so that the certificate is checked again even if
+ * there are many requests. A receiver with neither attempts nor open connections may be freed.
  */
 struct receiver {
     struct idmap_node node; /* its id is a hash of the origin: see receiver_take() */
@@ -472,7 +471,7 @@ void health_note(struct recording *recording, const struct delivery *delivery);
 /* Stores the health, and raises the events about it. Returns 0 or -1. */
 int health_store(struct bb_request *rq, struct bb_tx *tx, struct recording *recording);
 void health_stored(struct sender *sender, const struct recording *recording); /* after commit */
-/* Applies a row; `version` is the health's when the row was read. */
+/* Applies a row; `version` is the health's version before the row was read. */
 void health_apply(struct health *health, const struct parts *fresh, unsigned version);
 
 /* read.c, expand.c, replay.c */

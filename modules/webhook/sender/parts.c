@@ -68,7 +68,7 @@ static char *parts_open(struct parts_row *row, const char *part, const char *cel
     return text;
 }
 
-/* Opens a sealed object, in the same way. */
+/* Opens a sealed JSON object; otherwise like parts_open(). */
 static json_t *parts_open_json(struct parts_row *row, const char *part, const char *cell)
 {
     const char *text = parts_open(row, part, cell);

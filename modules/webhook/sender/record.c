@@ -217,9 +217,9 @@ static void record_back(struct sender *sender, struct db_task *db_task)
 /* ---- a batch -------------------------------------------------------------------------------- */
 
 /*
- * Adds the result of an attempt to a batch. It waits for further results, but not beyond the next
- * attempt of its delivery. A result is plain if the delivery succeeded and has no row in
- * webhook_waiting. While a statement gives shards away, none is plain: it may store such rows.
+ * Adds the result of an attempt to a batch. The result waits for further results, but not beyond
+ * the next attempt. It is plain if the delivery succeeded and has no row in webhook_waiting. While
+ * a statement that gives shards away may insert such rows, no result is plain.
  */
 void record_add(struct sender *sender, struct delivery *delivery)
 {
@@ -268,8 +268,8 @@ int64_t record_at(const struct sender *sender)
 }
 
 /*
- * Records results of one kind; the kinds take turns. Results accumulate while a statement is
- * running, so load makes the batches larger.
+ * Records plain results, or the others, in turns. Results accumulate while a statement is running,
+ * so load makes the batches larger.
  */
 void record_results(struct sender *sender)
 {

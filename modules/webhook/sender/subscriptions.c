@@ -57,7 +57,7 @@ bool rate_admits(struct sender *sender, struct subscription *subscription, size_
     int64_t now_us = 1000 * sender->now_ms, least_us = now_us - PACE_BURST_US;
     int64_t account = subscription->parts->account;
     struct rate *rate = &subscription->rate;
-    struct pace *pace = NULL; /* of the account, or an unused pace; NULL: all paces are used */
+    struct pace *pace = NULL; /* of the account, or unused; NULL: other accounts use them all */
 
     for (uint64_t i = 0; i < PACE_PROBES && (!pace || pace->account != account); i++) {
         struct pace *at = &sender->paces[((uint64_t)account + i) % SENDER_PACES];
@@ -233,7 +233,7 @@ static void subscription_apply(struct sender *sender, struct subscription *subsc
     if (!gone)
         health_apply(&subscription->health, after, health_version);
     if (ready)
-        subscription->checked = sender->newest; /* the sweep may have abandoned deliveries */
+        subscription->checked = sender->newest; /* webhook.sweep may have abandoned deliveries */
     subscription->state = gone ? SUBSCRIPTION_GONE : ready ? SUBSCRIPTION_READY : SUBSCRIPTION_OFF;
     if (gone) {
         if (after && sender->newest)
