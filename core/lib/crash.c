@@ -57,7 +57,7 @@ struct object {
 
 struct frame {
     uintptr_t address;
-    const struct object *object; /* NULL: no known file */
+    const struct object *object; /* NULL: not in `objects` */
     char symbol[96];             /* "": unknown */
     size_t into;
 };
@@ -329,7 +329,7 @@ static void crash_frames(struct report *of)
     while (at < count && (uintptr_t)found[at] != place)
         at++;
     for (at = at < count ? at + 1 : 1; at < count;
-         at++) /* if `place` is not found, skips only one frame */
+         at++) /* if `place` is not found, skips only this function's frame */
         crash_add_frame(of, (uintptr_t)found[at]);
 }
 

@@ -73,7 +73,7 @@ void setting_problems_free(struct setting_problems *problems)
 struct setting_node {
     enum { NODE_TEXT, NODE_LIST, NODE_MAPPING } kind;
     bool plain;       /* a text without quotes */
-    unsigned line;    /* of its key, if it has one */
+    unsigned line;    /* of its key, or of the node itself if it has no key */
     const char *key;  /* NULL: not a member of a mapping */
     const char *text; /* NULL: unusable, and the problem was added */
     struct setting_node *first, *next;

@@ -36,7 +36,7 @@ enum sqlstate_flag {
 };
 
 struct sqlstate {
-    const char *code; /* five characters, or the first ones of several codes */
+    const char *code; /* an SQLSTATE, or the beginning of several SQLSTATEs */
     unsigned flags;
     int status;       /* of the response; 0: it depends on the flags */
     const char *text; /* message for the client if there is a status */

@@ -72,8 +72,8 @@ struct activity activity_enter(struct activity now);
 void activity_leave(struct activity before);
 
 /*
- * Sets the function that fills a record with the request that runs on the calling thread, or
- * returns false if none runs. Signal handlers call it. Call this once, before threads are created.
+ * Sets the function that fills *running with the request on the calling thread, or returns false if
+ * there is no request. Signal handlers call it. Call activity_source() before creating threads.
  */
 void activity_source(bool (*request)(struct activity *running));
 

@@ -1,4 +1,4 @@
-/* The functions of struct bb_api that belong to no other part of the host, and the table. */
+/* The functions of struct bb_api that are in no other file, and the table of all functions. */
 #include "core/module/engine.h"
 
 #include <openssl/rand.h>

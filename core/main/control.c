@@ -190,7 +190,7 @@ static json_t *status_generations_json(struct engine *engine)
         bool old = generation_superseded(g), drains = old && now < g->cut_ms;
         const char *state = drains ? "drains" : old ? "cut" : g == live ? "live" : "starting";
         int64_t since = old ? g->superseded_ms : g == live ? g->live_ms : now;
-        /* does not count the references of this function and, to the live one, of the engine */
+        /* without the reference of this function, and of the engine if the generation is live */
         size_t holders = atomic_load(&g->holders) - (g == live ? 2 : 1);
         json_t *modules = json_array(), *pools = json_array();
         struct work_pool_status pool;

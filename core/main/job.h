@@ -27,8 +27,8 @@ void jobs_end(struct jobs *jobs, struct loop *loop);
 bool jobs_call(struct engine *engine, const char *name);
 
 /*
- * The results of a job's runs, by its name. They outlive generations, so that they are known after
- * a reload. Any thread.
+ * The results of all runs of jobs with the same name. They outlive generations, so that a reload
+ * does not lose them. Any thread.
  */
 
 enum { JOB_NAME_SIZE = 64, JOB_HOLDER_SIZE = 128 };

@@ -267,7 +267,7 @@ static void metrics_reloads(struct metrics *metrics)
 {
     struct reload_history history = {0};
 
-    if (metrics->engine->reloader) /* a command has none */
+    if (metrics->engine->reloader) /* NULL: a command runs on the engine */
         reloader_history(metrics->engine->reloader, &history);
     metrics_put(metrics, history.done, "outcome=\"done\"");
     metrics_put(metrics, history.refused, "outcome=\"refused\"");

@@ -48,7 +48,7 @@ static void *stop_rest_main(void *arg)
     stop_end_now(BB_WARN, "stopped with threads unfinished", 0);
 }
 
-/* Returns whether the loop may end. The first one ends last: it gets late calls of bb_run(). */
+/* Returns whether the loop may end. The first loop ends last: it gets late calls of bb_run(). */
 static bool stop_is_last(const struct loop *loop)
 {
     for (unsigned i = 1; !loop->index && i < loop->engine->loop_count; i++) {
