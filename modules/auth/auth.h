@@ -87,7 +87,7 @@ int auth_unauthorized(struct bb_request *rq, const char *text);
 /* Returns the SHA-256 of a text, in the request's memory. */
 struct bb_value auth_sha256(struct bb_request *rq, const char *text);
 
-/* Like bb_random_hex(), but ends the request with auth_no_random(), a 503, instead of NULL. */
+/* Like bb_random_hex(), but on failure ends the request with auth_no_random(), a 503. */
 const char *auth_random_hex(struct bb_request *rq, size_t bytes);
 int auth_no_random(struct bb_request *rq);
 
@@ -103,7 +103,7 @@ struct auth_new_account {
     bool join;            /* if an organization with this name exists, use it */
     bool silent;          /* the response does not reveal whether the e-mail existed */
     const char *link;     /* purpose of a link that is mailed to the account; or NULL */
-    const char *language; /* as for auth_link_ask() */
+    const char *language; /* see auth_link_ask() */
 };
 
 /*
@@ -119,7 +119,7 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 struct auth_account {
     int64_t id;
     const char *role, *status, *password; /* hash of the password or client secret; or NULL */
-    bool known_here, seen_here;           /* login from this network within 90 days; 1 day */
+    bool known_here, seen_here;           /* logged in here within the last 90 days, the last day */
 };
 
 /* Returns 1 if found, 0 if not, or -1 on failure: then return bb_failed(rq). Parks the fiber. */

@@ -79,7 +79,7 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return 0;
     const char *email = bb_cell(rq, made, 0, 0), *name = bb_cell(rq, made, 0, 1);
     const char *organization = bb_cell(rq, made, 0, 2);
-    /* the mail shows the address of the page, or the token if none is configured */
+    /* the mail shows the address of the page, or only the token if no address is configured */
     const char *link = *auth->settings->link ? auth->settings->link : "{token}";
     const char *marks[][2] = {{"{purpose}", purpose->name}, {"{token}", token}};
 
@@ -109,7 +109,7 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     return mail->queue(service.state, rq, tx, &message) ? bb_failed(rq) : 0;
 }
 
-/* Returns 1 if it took a request for a link from its table, 0 if there is none, -1 on failure. */
+/* Handles one request for a link. Returns 1, 0 if there is no request, or -1 on failure. */
 static int links_next(struct bb_request *rq, void *arg)
 {
     bool taken = false;

@@ -87,7 +87,7 @@ static int password_decode(const char *encoded, struct hashing *job)
     return base64_decode(BASE64_PLAIN, text, strlen(text), job->hash, HASH) == HASH ? 0 : -1;
 }
 
-/* All calls with the same `target` (an account) together get one client's share; 0: no target. */
+/* All calls with the same `target` (an account) get one client's share of the pool; 0: none. */
 static int password_run(struct bb_request *rq, const char *pool, uint64_t target,
                         struct hashing *job)
 {
@@ -182,7 +182,7 @@ int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email
     if (password_decode(found ? account->password : auth->dummy, &job))
         return bb_fail(rq, 500, "The stored password cannot be read");
     memcpy(expected, job.hash, HASH);
-    /* Networks of earlier logins do not share the pool with attempts from unknown networks. */
+    /* Attempts from a network of an earlier login do not use the account's share of the pool. */
     status = password_run(rq, "hash", account->known_here ? 0 : auth_throttle_target(email), &job);
     *good = status == 0 && CRYPTO_memcmp(expected, job.hash, HASH) == 0 && found;
     OPENSSL_cleanse(job.hash, HASH);

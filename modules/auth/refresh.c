@@ -128,7 +128,7 @@ static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account
 {
     static const struct bb_sql forget = {
         "DELETE FROM auth_refresh WHERE id = $1::uuid AND account = $2::bigint", 0};
-    /* Runs after `forget`, which waits for a refresh in progress: so it also ends that session. */
+    /* `forget` waits for a refresh in progress, so this also ends the session of the refresh. */
     static const struct bb_sql revoke = {
         "UPDATE auth_session SET revoked = now() WHERE account = $2::bigint "
         "AND (login = $1::uuid OR jti = $1::uuid) AND revoked IS NULL",
@@ -265,7 +265,7 @@ int auth_session_delete(struct bb_request *rq)
                : bb_transaction(rq, refresh_leave, (void *)(uintptr_t)bb_segment(rq, "id"));
 }
 
-/* Lists the logins with a refresh token, and the sessions without one, except of API clients. */
+/* Lists logins with a refresh token, and sessions without one, but no sessions of API clients. */
 int auth_session_list(struct bb_request *rq)
 {
     // clang-format off

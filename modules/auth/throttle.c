@@ -95,7 +95,7 @@ static struct asked throttle_asked(char kind, const char *text, int64_t limit)
         snprintf(asked.key + used, sizeof(asked.key) - used, "%02x", digest[i]);
     memcpy(&asked.id, digest, sizeof(asked.id));
     asked.id ^=
-        (uint64_t)(unsigned char)kind; /* some kinds of counters have the same text: an address */
+        (uint64_t)(unsigned char)kind; /* different ids for kinds with the same text: an address */
     return asked;
 }
 

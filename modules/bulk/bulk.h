@@ -1,12 +1,13 @@
 /*
- * bulk: uploads of files with rows. A file becomes a job, which is checked, created and confirmed.
+ * bulk: uploads of files with rows. A file becomes a job: its rows are checked, its sender confirms
+ * it, and then its rows are stored.
  *
  * The host streams an upload to disk, scans it (scan.c) and cuts it into parts of whole rows, which
  * are stored in the database unchanged (upload.c). So any host can continue a job, and nothing
- * stays on disk. A part is parsed again whenever its rows are needed (rows.c): for the check, the
- * run (run.c), the log and the failed rows (log.c). The module that provides the service "bulk
- * rows:TYPE" (busbar/bulk.h) interprets the rows. docs/reference.md describes the states and why
- * killing a host is harmless.
+ * stays on disk. A part is parsed again (rows.c) whenever its rows are needed: to store them
+ * (run.c), and to show them (log.c). The module that provides the service "bulk rows:TYPE"
+ * (busbar/bulk.h) interprets the rows. docs/reference.md describes the states, and why killing a
+ * host is harmless.
  *
  * Everything runs on the fiber of its request; functions that read files run in the pool `files`.
  * Functions that return `int` return 0 or the status of the response sent, unless stated otherwise.
@@ -38,7 +39,7 @@ enum bulk_ended { BULK_FINISHED, BULK_CANCELLED };
 enum bulk_outcome { BULK_SUCCEEDED, BULK_FAILED };
 
 struct bulk_type {
-    const char *name; /* "Devices" */
+    const char *name; /* such as "Devices" */
     const struct bb_bulk_rows *rows;
     struct bb_host *host; /* of the module that provides the type */
     size_t rows_max;
@@ -50,7 +51,7 @@ struct bulk_settings {
     int64_t jobs_per_account; /* limit of jobs that have not ended */
     int64_t bytes_per_organization;
     int64_t retention_days;
-    int64_t unfinished_days; /* for jobs that were cancelled or never confirmed */
+    int64_t unfinished_days; /* retention_days of cancelled and unconfirmed jobs */
 };
 
 /* The state of one generation. bulk_start() fills in the types. */

@@ -36,7 +36,7 @@ struct input {
     int copy;         /* descriptor of an unnamed file in memory; -1: not open */
     bool piped;       /* the input was not a named file */
     bool yes;         /* the answer to a question begins with y */
-    char path[32];    /* of the copy, valid while it is open */
+    char path[32];    /* path of `copy`, valid while `copy` is open */
     char why[300];    /* why the input could not be read; "": no error */
 };
 

@@ -106,7 +106,6 @@ int bulk_log(struct bb_request *rq)
         if (count)
             page.after = bb_cell_int(rq, rows, count - 1, 0);
     } else {
-        /* Parts without such rows are skipped, unless they hold the row `after` or the cursor. */
         page.end = page.status && strcmp(page.status, "success") != 0 &&
                    strcmp(page.status, page.rest) != 0; /* no row can have this status */
         while (!page.end && !page.more && !refused)

@@ -202,7 +202,7 @@ const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *b
 
         if (!at)
             continue;
-        const char *name = bulk_name_of(rq, batch->type, row); /* first: may end the request */
+        const char *name = bulk_name_of(rq, batch->type, row); /* may end the request */
         json_t *problems = json_array();
 
         for (; at; at = at->next)

@@ -80,7 +80,7 @@ static void run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
         " AND last_row > $2::bigint ORDER BY last_row LIMIT $3::bigint",
         0,
     };
-    /* $1 job; rows with numbers above $2, up to $3 */
+    /* $1 job; the rows $2 + 1 to $3 */
     static const struct bb_sql forget = {
         "WITH gone AS (DELETE FROM bulk_finding WHERE job = $1::uuid AND number > $2::bigint"
         " AND number <= $3::bigint RETURNING octet_length(problems) AS bytes)"
@@ -136,7 +136,7 @@ static void run_save(struct bb_request *rq, struct bb_tx *tx, struct batch *batc
         " retry_at = NULL WHERE id = $1::uuid",
         BB_SQL_WRITE,
     };
-    /* $1 job; parts of rows above $2, up to $3. The conditions use the key (job, last_row). */
+    /* $1 job; the parts with the rows $2 + 1 to $3. The conditions use the key (job, last_row). */
     static const struct bb_sql recount = {
         "UPDATE bulk_part p SET failed = (SELECT count(*) FROM bulk_finding f WHERE f.job = p.job"
         " AND f.number BETWEEN p.first_row AND p.last_row) WHERE p.job = $1::uuid"

@@ -422,8 +422,8 @@ static int scan_by_number(const void *left, const void *right)
 }
 
 /*
- * Of two claims that overlap, the claim of the later row is the wrong one. The other claim becomes
- * `holder`, with which the next claims are compared.
+ * If two claims overlap, the claim with the higher row number gets `against`. The other claim
+ * becomes `holder`, with which the next claims are compared.
  */
 void scan_contradictions(void *arg)
 {

@@ -12,7 +12,7 @@
 #include "modules/bulk/scan.h"
 #include "modules/common/hash.h"
 
-enum { JOB_BYTES = 4096 }; /* added to the size of each job */
+enum { JOB_BYTES = 4096 }; /* counted for each job in addition to its rows */
 
 #define REMOVED "The bulk upload took too long and was removed: send it again"
 
@@ -25,7 +25,7 @@ struct upload {
     bool checked;                 /* all parts were checked; upload_part() adds contradictions */
     size_t next;                  /* index of the next contradiction in `claims` */
     const struct scan_part *part; /* the part for upload_part() */
-    int64_t left;                 /* bytes that the organization may store, with this job */
+    int64_t left;                 /* bytes that the organization may still store */
 };
 
 static void upload_drop(void *arg)
@@ -48,7 +48,7 @@ static int upload_over_quota(struct bb_request *rq)
 
 /* ---- the parts ---- */
 
-/* Checks the rows of a part, and adds their claims to `claims`. Returns 0, or -1 on failure. */
+/* Checks the rows of a part. Adds the names that they reserve to `claims`. Returns 0 or -1. */
 static int upload_check(struct bb_request *rq, struct upload *upload, struct bulk_batch *batch)
 {
     if (bulk_call(rq, NULL, batch, upload->job))
@@ -97,7 +97,7 @@ static void upload_contradict(struct bb_request *rq, struct upload *upload,
     batch->count = wrong;
 }
 
-/* Stores a part after checking its rows. If `checked`, only adds problems for contradictions. */
+/* Checks and stores a part. If `checked`, only adds problems for contradictions between rows. */
 static int upload_part(struct bb_request *rq, void *arg)
 {
     /*
