@@ -20,13 +20,13 @@ struct dial_attempt {
 };
 
 struct dial {
-    struct watch watch; /* of `fd`; first, because dial_ready() casts it to struct dial */
+    struct watch watch; /* watches `fd`; first, because dial_ready() casts it to struct dial */
     struct timer timer; /* starts the second attempt */
     struct loop *loop;
     const struct dial_kind *kind;
     void *to;
     dial_done *done;
-    void *owner; /* NULL: no longer wants the result. dial_lock protects this and the rest */
+    void *owner; /* NULL if the result is not wanted; dial_lock protects this and the rest */
     struct dial_attempt attempts[ATTEMPTS_MAX];
     unsigned left;              /* attempts that have no result yet */
     int fd;                     /* an eventfd, readable when there is a result */

@@ -578,7 +578,7 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         return 0;
     }
     *after_null = false;
-    if (conn->fault) { /* the notice that set it makes a success of the batch worthless */
+    if (conn->fault) { /* a notice has set it, so a success of the batch must not count */
         PQclear(result);
         return -1;
     }

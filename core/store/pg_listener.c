@@ -16,7 +16,7 @@ enum {
     ASK_MS = 250,     /* interval of the queries while modules call bb_signals_fresh_ms() */
     FRESH_MS = 900,   /* validity of a response, from the time its query was sent */
     SILENT_MS = 900,  /* reconnect after this time without a response */
-    REFUSED_MS = 900, /* PostgreSQL is silent if an attempt to connect takes longer to fail */
+    REFUSED_MS = 900, /* if an attempt to connect fails after this time, PostgreSQL is silent */
     LOOK_MS = 1000 /* interval at which a caller that waits for the loop checks if it is blocked */
 };
 

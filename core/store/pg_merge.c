@@ -43,7 +43,7 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 /*
  * Makes later requests with the same statements members of the execution of `first`. Units are
  * sorted by key, and must take their locks in this order. So only the first unit of each key can be
- * a member, and none after the first unit with other statements.
+ * a member, and only until the first of these that has other statements.
  */
 static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {

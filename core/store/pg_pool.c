@@ -182,7 +182,7 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
 
     if (!gathered) {
         /* Units are short, so an owner may have its share of a whole batch. Reads may take longer
-         * and delay the rest of their batch, so it may have only its share of READS requests. */
+         * and delay their batch, so an owner may have only its share of READS requests. */
         size_t all = pool->kind == PG_UNIT || pool->batch_max < READS ? pool->batch_max : READS;
 
         conn->round++;

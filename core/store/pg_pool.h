@@ -119,9 +119,9 @@ void pg_merge(struct pg_pool *pool, struct pg_request *requests);
 void pg_merge_forget(struct pg_request *request);
 /* Returns an array literal of the texts, such as {"a","b",NULL}; NULL if memory ran out. */
 const char *pg_texts_array(struct arena *memory, const char *const *texts, size_t count);
-/* Returns the values of each parameter in all members, as an array each; NULL: out of memory. */
+/* Returns an array for each parameter of `op`, with its values in all members; NULL on failure. */
 const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
-/* Gives each member its rows. Owns the result from now on. Returns -1 if memory ran out. */
+/* Gives each member its rows. Takes ownership of the result. Returns 0, or -1 if memory ran out. */
 int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result);
 /* Marks all members so that each is executed separately, because the shared execution failed. */
 void pg_merge_failed(struct pg_request *first, const PGresult *result);
@@ -147,7 +147,7 @@ int pg_pool_open(struct pg *pg, struct pg_pool *pool, enum pg_pool_kind kind,
                  struct pg_replica *replica);
 /* Like pg_submit() with a replica. If none of its connections is ready, fails at once. */
 int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *request);
-/* Counts a request or connection for rq->owner. If its share is used up, fails `rq`: NULL. */
+/* Counts a request or connection for rq->owner. If it has too many, fails `rq` and returns NULL. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Returns whether the owner may have another long statement or transaction in progress. */
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);

@@ -236,8 +236,8 @@ static void pg_request_copy_field(char *to, size_t size, const PGresult *result,
 }
 
 /*
- * Besides a changed table (0A000), a pooler can be the cause: the session then lacks the statement
- * or has another one of this name. Only RevalidateCachedQuery raises 0A000 for a changed table.
+ * Statements are stale if a table has changed (0A000), or if a pooler switched sessions: then they
+ * are missing or others. Only RevalidateCachedQuery raises 0A000 because of a changed table.
  */
 bool pg_is_stale(const PGresult *result)
 {

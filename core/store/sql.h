@@ -40,7 +40,7 @@ struct bb_tx {
     struct bb_tx *next;         /* in the request's list */
     struct pg_tx *checked_out;  /* the connection of an interactive transaction; NULL in a unit */
     struct pg_request *request; /* statements of a unit, or waiting statements of `within` hooks */
-    int first_hook_statement;   /* index in `results` for the first such statement of a hook */
+    int first_hook_statement;   /* index in `results` of the first waiting statement of a hook */
     bool over;                  /* a unit was sent, so it cannot be used any more */
     int count;                  /* number of statements added so far */
     struct bb_rows **results;   /* rows of each statement; a unit has them only after its commit */

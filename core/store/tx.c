@@ -17,7 +17,7 @@
 
 enum {
     GATHERED_BYTES = 65536,
-    KEY_MAX = 255, /* length of an Idempotency-Key */
+    KEY_MAX = 255, /* maximum length of an Idempotency-Key */
     HASH_HEX = 65,
     BEFORE_MAX = 1000 /* calls requested with bb_before(), per transaction */
 };
@@ -234,7 +234,7 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
 #define PURPOSE "idempotency"
 
 struct idempotency {
-    const char *route;   /* "POST /api/user/register" */
+    const char *route;   /* such as "POST /api/user/register" */
     const char *key;     /* the client's key; for anonymous clients also their address and `hash` */
     char hash[HASH_HEX]; /* SHA-256 of target and body */
 };
@@ -246,8 +246,7 @@ static const struct bb_sql key_find = {
     " ORDER BY created_at DESC LIMIT 1",
     0};
 
-/* Changes nothing. Its commit waits for the synchronous standby, which then has the first commit.
- */
+/* Changes nothing, but its commit waits for the standby, which then also has the first commit. */
 static const struct bb_sql key_confirm = {
     "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
     " AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",

@@ -26,7 +26,7 @@
 
 #define BB_BULK_ROWS "bulk rows:" /* the prefix of the names of these services */
 
-enum { BB_BULK_ROWS_MAX = 2000 }; /* per call */
+enum { BB_BULK_ROWS_MAX = 2000 }; /* limit of rows_max */
 
 /* Describes the upload with the rows, and the account on whose behalf they are processed. */
 struct bb_bulk_job {
@@ -54,7 +54,7 @@ struct bb_bulk_claim {
     const char *name;    /* compared by bytes, such as "plant-7"; lower-case it to ignore case.
                           * NULL: no claim */
     const char *field;   /* the column that the second row's problem names */
-    int64_t from, until; /* `until` exclusive; both 0: for all time */
+    int64_t from, until; /* times in any unit, `until` exclusive; both 0: unlimited */
 };
 
 struct bb_bulk_row {
@@ -128,7 +128,7 @@ static inline void bb_bulk_append(struct bb_request *rq, struct bb_bulk_problem 
     *last = one;
 }
 
-/* Adds a problem to a row. Both texts must live until check() or store() returns (bb_format()). */
+/* Adds a problem to a row. Both texts must live until check() or store() returns. */
 static inline void bb_bulk_problem(struct bb_request *rq, struct bb_bulk_row *row,
                                    const char *field, const char *problem)
 {

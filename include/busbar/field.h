@@ -40,13 +40,13 @@ enum bb_type {
 };
 
 enum bb_field_flags {
-    BB_REQUIRED = 1,    /* if it is absent, the client gets the error "is required" */
+    BB_REQUIRED = 1,    /* if the field is absent, the error is "is required" */
     BB_NULLABLE = 2,    /* JSON null is treated as absent */
     BB_NOT_BLANK = 4,   /* text: must contain something other than white space */
     BB_SECRET = 8,      /* never logged, never repeated in an error */
     BB_RELOADABLE = 16, /* settings: a reload may change it (the default for a module's settings) */
     BB_RESTART = 32,    /* settings: a reload that changes it is refused */
-    BB_AS_SENT = 64,    /* the value is passed as sent, unchecked; of a BB_LIST: the items are */
+    BB_AS_SENT = 64,    /* the value (of a BB_LIST: each item) is passed as sent and not checked */
     BB_VERBATIM = 128,  /* white space at the ends of the text is not removed */
     BB_NAME = 256,      /* the text identifies a person or thing, see the top of this file */
     BB_EMPTY = 512,     /* optional text: "" is a value and does not mean absent */

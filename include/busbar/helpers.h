@@ -15,7 +15,7 @@
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
-/* Appends the item. Owns both from now on. Returns the array; NULL if one is NULL or on failure. */
+/* Appends the item and takes ownership of both. If one is NULL or on failure, returns NULL. */
 static inline json_t *bb_append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)
@@ -235,7 +235,7 @@ static inline void bb_json_drop(void *json)
     json_decref((json_t *)json);
 }
 
-/* Takes ownership of a value, which is freed with the request's memory. Returns it; may be NULL. */
+/* Takes ownership of `json`, frees it with the request's memory, and returns it. May be NULL. */
 static inline json_t *bb_json_hold(struct bb_request *rq, json_t *json)
 {
     if (json)

@@ -148,7 +148,7 @@ static inline int64_t bb_signals_fresh_ms(struct bb_host *host)
 struct bb_worker_context {
     size_t size;
     struct bb_host *host;
-    int wake_fd; /* an eventfd: readable after bb_wake() and when stopping; drain it */
+    int wake_fd; /* an eventfd, readable after bb_wake() and when stopping; read() resets it */
 };
 
 /* Returns whether the worker should return. */

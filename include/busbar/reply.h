@@ -120,7 +120,7 @@ static inline int bb_fail_listed_text(struct bb_request *rq, int status, json_t 
 }
 
 /*
- * Answers for the call that just failed (a query, a commit, an offload, Redis): 503 with
+ * Answers for the call that just failed, such as a query, a commit or an offload: 503 with
  * Retry-After if a retry can help, 409 for a unique violation, otherwise 500.
  */
 static inline int bb_failed(struct bb_request *rq)

@@ -196,7 +196,7 @@ struct bb_documents {
     /* Stores a struct bb_content, or replaces the one with this name. Returns 0 once it is on disk
      * or in the bucket. On failure logs the reason and returns -1. */
     int (*put)(struct bb_request *rq, void *content);
-    /* Reads a struct bb_content, and checks its SHA-256. On failure logs the reason, returns -1. */
+    /* Reads a struct bb_content and checks its SHA-256. Returns 0, or -1 after logging why. */
     int (*get)(struct bb_request *rq, void *content);
     /*
      * For the command `MODULE doctor`: prints the contents that have no file, or a file of another

@@ -88,9 +88,9 @@ static inline void bb_chunk_release(struct bb_host *host, struct bb_chunk *chunk
 }
 
 /*
- * Queues a chunk. The stream takes a reference, and the chunk must not change afterwards. An empty
- * chunk has no effect. Returns 0. If the queue is full or memory ran out, cuts the stream and
- * returns -1. Any thread; does not wait.
+ * Queues a chunk, which must not change afterwards. The caller keeps its reference. An empty chunk
+ * has no effect. Returns 0. If the queue is full or memory ran out, cuts the stream and returns -1.
+ * Any thread; does not wait.
  */
 static inline int bb_stream_send(struct bb_host *host, struct bb_stream *stream,
                                  struct bb_chunk *chunk)

@@ -41,7 +41,7 @@ struct bb_upstream_request {
     size_t size;                              /* sizeof(struct bb_upstream_request) */
     const char *method;                       /* "POST"; NULL: "GET". Not CONNECT, not TRACE */
     const char *url;                          /* http:// or https://, without user and password */
-    const struct bb_upstream_header *headers; /* without headers about the connection */
+    const struct bb_upstream_header *headers; /* not those that libcurl writes, such as Host */
     size_t header_count;
     const void *body; /* NULL: none */
     size_t length;
