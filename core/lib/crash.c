@@ -185,7 +185,7 @@ void mapped_files_snapshot(void)
     dl_iterate_phdr(mapped_add, NULL);
 }
 
-/* Returns the object whose code contains the address, or NULL. Async-signal-safe. */
+/* Returns the object whose file is mapped at the address, or NULL. Async-signal-safe. */
 static struct object *mapped_find(uintptr_t address)
 {
     size_t count = atomic_load(&object_count);

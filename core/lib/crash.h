@@ -54,7 +54,7 @@ _Noreturn void crash_end(pthread_t thread, const char *reason);
 void mapped_files_snapshot(void);
 
 /*
- * Marks the file whose code contains this address as the module `name`; reports show `file` as its
+ * Marks the file that is mapped at this address as the module `name`; reports show `file` as its
  * path. Returns its build id in hexadecimal, or "". Call after mapped_files_snapshot().
  */
 const char *mapped_files_module(const void *address, const char *name, const char *file);
