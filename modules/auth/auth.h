@@ -119,7 +119,7 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 struct auth_account {
     int64_t id;
     const char *role, *status, *password; /* hash of the password or client secret; or NULL */
-    bool known_here, seen_here;           /* logged in here within the last 90 days, the last day */
+    bool known_here, seen_here;           /* logged in from this network: last 90 days, last day */
 };
 
 /* Returns 1 if found, 0 if not, or -1 on failure: then return bb_failed(rq). Parks the fiber. */

@@ -16,7 +16,7 @@
 #include "modules/auth/auth.h"
 #include "modules/common/hmac.h"
 
-#define LOOKUPS_PER_S 20 /* of unknown names, if no change was received */
+#define LOOKUPS_PER_S 20 /* loads for unknown names, if no change was received */
 #define SEALED_MAX 512
 #define KEY_PURPOSE "auth.key:%s"
 

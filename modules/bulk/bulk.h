@@ -4,10 +4,9 @@
  *
  * The host streams an upload to disk, scans it (scan.c) and cuts it into parts of whole rows, which
  * are stored in the database unchanged (upload.c). So any host can continue a job, and nothing
- * stays on disk. A part is parsed again (rows.c) whenever its rows are needed: to store them
- * (run.c), and to show them (log.c). The module that provides the service "bulk rows:TYPE"
- * (busbar/bulk.h) interprets the rows. docs/reference.md describes the states, and why killing a
- * host is harmless.
+ * stays on disk. A part is parsed again (rows.c) to store its rows (run.c) and to show them
+ * (log.c). The module that provides the service "bulk rows:TYPE" (busbar/bulk.h) interprets the
+ * rows. docs/reference.md describes the states, and why killing a host is harmless.
  *
  * Everything runs on the fiber of its request; functions that read files run in the pool `files`.
  * Functions that return `int` return 0 or the status of the response sent, unless stated otherwise.
@@ -33,7 +32,7 @@ enum {
 
 #define BULK_POOL "files"
 
-/* Counters, in the order of the metrics. */
+/* The metrics and the values of their labels, in the order of the tables in module.c. */
 enum bulk_metric { BULK_METRIC_JOBS, BULK_METRIC_ROWS, BULK_METRIC_WAITING };
 enum bulk_ended { BULK_FINISHED, BULK_CANCELLED };
 enum bulk_outcome { BULK_SUCCEEDED, BULK_FAILED };

@@ -34,7 +34,7 @@ struct input {
     struct bb_host *host;
     const char *from; /* path, or "-" for standard input */
     int copy;         /* descriptor of an unnamed file in memory; -1: not open */
-    bool piped;       /* the input was not a named file */
+    bool piped;       /* the input is standard input, or not a regular file */
     bool yes;         /* the answer to a question begins with y */
     char path[32];    /* path of `copy`, valid while `copy` is open */
     char why[300];    /* why the input could not be read; "": no error */

@@ -389,7 +389,7 @@ int bulk_upload(struct bb_request *rq)
 
     if (refused)
         return refused;
-    if (rq->principal->role == BB_ROLE_ADMIN) /* other callers can only name existing ones */
+    if (rq->principal->role == BB_ROLE_ADMIN) /* others can only name organizations that exist */
         organization_check(rq, source.organization);
     if (!file)
         return bb_invalid(rq, "file",
