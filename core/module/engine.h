@@ -14,7 +14,7 @@ struct pg_listener;
 struct reloader;
 struct job_record;
 
-enum { GENERATIONS_MAX = 64 }; /* live, draining and new ones; further reloads are refused */
+enum { GENERATIONS_MAX = 64 }; /* maximum in engine.alive; a further reload is refused */
 enum { PAUSE_REASON = 256 };
 
 enum schema_state {
@@ -40,7 +40,7 @@ struct engine {
     char pause_reason[PAUSE_REASON]; /* … to here; see pause_note() */
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
-    atomic_uint migrations_pending;  /* number of schema steps that the last check missed */
+    atomic_uint migrations_pending;  /* number of missing schema steps at the last check */
     struct job_record *job_log;      /* NULL in a command */
     atomic_uint stalls;              /* how many times a loop was blocked, see hang.h */
     int64_t started_ms;
@@ -53,8 +53,8 @@ struct engine {
 struct generation *engine_generation(struct engine *engine);
 
 /*
- * Stores new references to the generations in `alive` in `list`, which must have room for
- * GENERATIONS_MAX. Returns their number.
+ * Adds a reference to each generation in `alive`, and stores them in `list`, which must have room
+ * for GENERATIONS_MAX. Returns their number.
  */
 size_t engine_generations(struct engine *engine, struct generation **list);
 void engine_generations_release(struct generation **list, size_t count);

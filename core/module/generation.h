@@ -48,7 +48,7 @@ struct left_out {
 
 struct generation {
     atomic_size_t holders;
-    void (*released)(struct generation *); /* called without references; NULL: destroys at once */
+    void (*released)(struct generation *); /* called at the last release; NULL: destroys at once */
     struct engine *engine;                 /* set before the generation goes live; NULL in checks */
     const struct bb_api *api;              /* NULL until its modules are opened */
     atomic_bool superseded;                /* another generation is live */
@@ -94,7 +94,7 @@ struct generation *generation_check(const char *conf_path, unsigned number,
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
-/* Adds problems if modules need database.url or secrets.keys, but it is empty. True: any added. */
+/* Adds a problem if modules need database.url or secrets.keys, but it is empty; true if added. */
 bool generation_lacks(const struct generation *generation, struct setting_problems *problems);
 
 /* Sets the directory for crash reports. Adds a warning if reports cannot be written to it. */
@@ -132,7 +132,7 @@ const struct core_event *generation_event(const struct generation *generation, c
 /* Returns the setting that a route's `files_in` names; NULL if its module is not loaded. */
 const char *generation_directory(struct bb_host *host, const char *name);
 
-/* Sets a module's handle.meters and handle.account, whose values survive reloads. -1: no memory. */
+/* Sets handle.meters and handle.account; their values survive reloads. 0, or -1: out of memory. */
 int meters_bind(struct core_module *module, struct arena *arena);
 /*
  * Fills generation->settings and everything derived from it: loads, checks and orders the modules,
@@ -150,7 +150,7 @@ int generation_load(struct generation *generation, const char *conf_path,
 int service_order(const struct core_module *modules, size_t count, size_t *order,
                   struct setting_problems *problems);
 
-/* Returns the provider of a service in at least this version; NULL: none. Sets *descriptor. */
+/* Returns the provider of a service in at least this version, with its row; NULL: none. */
 const struct core_module *service_provider(const struct core_module *modules, size_t count,
                                            const char *service, unsigned version,
                                            const struct bb_service_descriptor **descriptor);

@@ -450,7 +450,10 @@ static void generation_link_events(struct generation *g)
     g->events = events;
 }
 
-/* Finds a service that the host calls, and its module. NULL: missing, or incomplete (a problem). */
+/*
+ * Returns the interface of a service that the host calls, and sets *host to its module. Returns
+ * NULL if no module provides it, or after adding a problem if it is incomplete.
+ */
 static const void *generation_link_service(struct generation *g, const char *service, size_t size,
                                            struct host_handle **host,
                                            struct setting_problems *problems)
@@ -573,8 +576,7 @@ int generation_load(struct generation *g, const char *conf_path, struct setting_
     generation_link_routes(g, problems);
     generation_link_events(g);
     generation_link_host_services(g, problems);
-    /* If module_path is invalid (reported already), sections of installed modules would wrongly be
-     * reported as unknown. */
+    /* with an invalid module_path, which was reported, sections of modules would seem unknown */
     if (host->root.module_path)
         settings_unknown(g->settings, generation_is_installed, g, problems);
     if (arena_starved(g->arena))

@@ -45,7 +45,7 @@ struct table_kind {
     const char *name;
     size_t at;                      /* offset of its struct bb_table in the descriptor or row */
     size_t row_size;                /* the host's size of a row */
-    const struct table_kind *inner; /* tables in its rows, up to one without a name; or NULL */
+    const struct table_kind *inner; /* tables in its rows, ended by one without name; or NULL */
 };
 
 #define TABLE(in, member, row, inside)                                                             \
@@ -274,8 +274,8 @@ int module_file_check(const char *path, char *why, size_t why_size)
 /*
  * Copies the file to a sealed memfd. Returns its descriptor, with its path in `copy`; -1 on
  * failure. Without a copy, writing to the file (as cp does) would change the code of running
- * threads, and truncating the file would remove code. Once loaded, the descriptor must stay open:
- * the linker identifies the code by this path, and debuggers read the copy from there.
+ * threads, and truncating the file would remove code. Once code is loaded from the copy, the
+ * descriptor must stay open: the linker and debuggers identify the code by this path.
  */
 static int module_file_copy(const char *path, char copy[MODULE_COPY_PATH])
 {
@@ -361,7 +361,7 @@ static struct module_file module_file_look(const char *path)
         return file;
     file.device = info.st_dev;
     file.inode = info.st_ino;
-    bool met = false; /* found the newest build of this inode; it is mapped, so not reused */
+    bool met = false; /* found a build of this inode, which is not reused while it is mapped */
 
     for (const struct build *build = builds; build; build = build->next) {
         bool same = !memcmp(build->file.digest, file.digest, sizeof file.digest);

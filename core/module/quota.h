@@ -49,7 +49,7 @@ struct quota_owner {
 
 bool quota_owner_same(const struct quota_owner *one, const struct quota_owner *other);
 
-/* Returns whether no limits of owners apply to the request; they apply only to HTTP requests. */
+/* Returns whether the request has no owner limits, because it is not an HTTP request. */
 bool quota_exempt(const struct core_request *rq);
 
 /* ---- caps ---- */
@@ -157,7 +157,7 @@ struct fair_queue {
         .index = (number), .round = STAILQ_HEAD_INITIALIZER((queue).round)                         \
     }
 
-/* Counts an entry of `owner`. Returns NULL with *why if it has `each` entries, or out of memory. */
+/* Counts an entry of `owner`. NULL with *why: the owner has `each` entries, or memory ran out. */
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why);
 void fair_leave(struct quota_table *table, struct quota_entry *owner);
@@ -169,7 +169,7 @@ void fair_wait(struct fair_queue *queue, struct fair_entry *entry);
 struct fair_entry *fair_first(const struct fair_queue *queue);
 struct fair_flow *fair_flow(const struct fair_queue *queue, const struct fair_entry *entry);
 
-/* Removes and returns the next entry, and moves its flow to the end; NULL if none waits. */
+/* Removes and returns the next entry, and moves its flow to the round's end; NULL: none waits. */
 struct fair_entry *fair_take(struct fair_queue *queue);
 
 /* Moves the first flow to the end of the round. */

@@ -9,7 +9,7 @@
 #include "core/lib/log.h"
 #include "core/module/request.h"
 
-/* Set by modules to an error code of OAuth 2.0; reply_problems() replaces it by members. */
+/* Modules set this header to an OAuth 2.0 error code; reply_problems() moves it to the body. */
 #define OAUTH_ERROR_HEADER "X-OAuth-Error"
 
 /* Creates a JSON string from the valid UTF-8 at the start of a text. NULL: out of memory. */
@@ -29,7 +29,7 @@ size_t reply_large_memory(json_t *json);
 /* Adds an ETag to a 200 if the route has BB_VERSIONED. Returns 0, or -1 if memory ran out. */
 int reply_set_tag(struct core_request *rq, int status, json_t *object);
 #define REPLY_CHANGED "The object has changed or no longer exists. Read it again."
-/* Releases `json`; returns a copy with the texts of bb_warn() if it is an object of a success. */
+/* Returns `json`, or for the object of a success, its copy with the texts of bb_warn(). */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
 /* Implement functions of <busbar/reply.h>, which documents them. They return the status. */
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);
@@ -44,7 +44,7 @@ bool failure_is_passing(const struct failure *failure);
 /* Like reply_error(), with `errors`, which it releases: a list of {"field","problem"}, or NULL. */
 int reply_problems(struct core_request *rq, int status, const char *message, json_t *errors);
 
-/* Answers with `bytes`, which it will free(); NULL: no body. Returns the status. */
+/* Answers with `bytes`, from malloc(), which it frees later; NULL: no body. Returns the status. */
 int reply_bytes(struct core_request *rq, int status, char *bytes, size_t length);
 
 /* Frees the body of a response that will not be sent. */
@@ -74,9 +74,9 @@ void module_error_log(const struct core_request *rq, enum bb_level level, const 
 int module_error(struct core_request *rq, const char *what, const char *detail);
 
 /*
- * Returns true, after answering, if `what` must not be called, because it waits: a hook within a
- * transaction may not wait (a module error, vetoes the event), and a handler that runs only to find
- * further problems ends here.
+ * Call in a function that waits; `what` is its name. Returns true, after answering, if the call is
+ * not allowed: in a hook within a transaction (logs an error, and the event is vetoed), and in a
+ * handler that runs only to find further problems.
  */
 bool module_error_waits(struct core_request *rq, const char *what);
 

@@ -39,7 +39,7 @@ struct failure {
     enum failure_kind kind;
     char sqlstate[6];
     char constraint[64];
-    char text[160];             /* PostgreSQL's primary message; clients see it for BBnnn only */
+    char text[160];             /* PostgreSQL's message; clients see it only for SQLSTATE BBnnn */
     const struct bb_sql *sql;   /* the failed statement; NULL: the commit */
     const struct bb_host *host; /* the module that sent it; NULL: the host */
     bool stale;             /* its prepared statement is gone, or no longer matches the tables */
@@ -105,20 +105,20 @@ struct core_request {
     struct response response;
     json_t *body;                    /* checked; owned */
     json_t *warnings;                /* bb_warn(): array of texts, or NULL; owned */
-    json_t *errors;                  /* problems in parts of a multipart body: array; owned */
+    json_t *errors;                  /* problems in parts of a body: array, or NULL; owned */
     bool only_names_problems;        /* the handler runs only to find further problems */
     const char *id;                  /* request id, for logs and error bodies */
     char trace[TRACE_PARENT_SIZE];   /* see request_trace() */
     unsigned hook_depth;             /* number of nested hooks within a transaction */
     const char *hooked;              /* the event of the innermost hook, or NULL */
-    bool within_failed;              /* a hook called a function that waits: vetoes its event */
+    bool within_failed;              /* a hook tried to wait, so its event is vetoed */
     bool committed;                  /* a transaction was committed with the response */
     bool unanswered;                 /* a transaction was committed without a response */
     unsigned open_units;             /* units with statements that are not committed */
     struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
     struct pg_tx *checked_out;       /* a job's connection for its transactions, or NULL */
     struct bb_tx *txs;               /* its units and open transactions, newest first */
-    char *committing;                /* body of bb_commit() during the commit; freed with rq */
+    char *committing;                /* response body while bb_commit() commits; freed with rq */
 };
 
 static inline struct core_request *request_of(struct bb_request *rq)
@@ -170,7 +170,7 @@ void request_schedule(struct core_request *rq);
 /* Waits until *done; returns -1 with FAILED_DEADLINE if the deadline passes before. Fiber only. */
 int request_wait(struct core_request *rq, const bool *done);
 
-/* Like request_wait(), but returns *done and records no failure: another thread may do so. */
+/* Like request_wait(), but returns *done, and records no failure: a pool thread may record one. */
 bool request_wait_in_time(struct core_request *rq, const bool *done);
 
 /* Makes a waiting request check its flag. Loop's thread. */
@@ -193,7 +193,7 @@ void requests_cut(struct loop *loop, const struct generation *generation);
 void *request_alloc(struct core_request *rq, size_t size);
 void request_defer(struct core_request *rq, void (*undo)(void *), void *arg);
 
-/* Calls the function passed to bb_transaction(). Returns its result, or its status for bb_end(). */
+/* Calls the function of bb_transaction(). Returns its result, or the status passed to bb_end(). */
 int request_work(struct core_request *rq, struct bb_tx *tx,
                  int (*work)(struct bb_request *, struct bb_tx *, void *), void *arg);
 

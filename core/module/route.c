@@ -212,7 +212,8 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
 
 /*
  * Searches the tree, static segments first; backtracks from nodes without a route for the method.
- * Recurses at most ROUTE_SEGMENTS_MAX levels, and visits each node at most once. True: found.
+ * Recurses up to ROUTE_SEGMENTS_MAX levels; visits a node at most once. Returns whether it found
+ * one.
  */
 static bool route_descend(struct search *search, const struct node *node, size_t level)
 {

@@ -52,7 +52,7 @@ static _Noreturn void sandbox_run_child(int (*work)(FILE *out, void *arg), void 
     int kept = fcntl(result, F_DUPFD, 10), loud = fcntl(noise, F_DUPFD, 10);
 
     setpgid(0, 0);
-    /* leaves open only an empty standard input, standard output and error, and 3, the result */
+    /* leaves open an empty standard input, standard output and error, and descriptor 3 (result) */
     bool placed = empty >= 0 && kept >= 0 && loud >= 0 && dup2(empty, STDIN_FILENO) >= 0 &&
                   dup2(loud, STDOUT_FILENO) >= 0 && dup2(loud, STDERR_FILENO) >= 0 &&
                   dup2(kept, 3) >= 0 && !close_range(4, ~0U, 0);

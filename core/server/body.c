@@ -24,10 +24,10 @@
 
 enum {
     VALUES_MAX = 12000,                      /* maximum values of JSON if the route sets no limit */
-    UPLOAD_HEADS = 1024 * 1024,              /* maximum bytes of a body without files and fields */
+    UPLOAD_HEADS = 1024 * 1024,              /* maximum bytes of a body that are not in parts */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
     ROOM = 544 * 1024,                       /* size of a buffer: CHUNK and the next piece */
-    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* up to this size, a next piece is not counted */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* with one more piece, still below BODY_LARGE */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
     OPEN_MAX = 16,          /* after this many complete files, all are synced to disk */
@@ -824,8 +824,8 @@ void upload_end(struct upload *upload)
 /* ---- pieces ---- */
 
 /*
- * Stores a piece, or passes it to the upload. Drops it if the route declares no body, so that
- * nobody can fill the memory, unless Idempotency-Key (BB_CREATES) needs it. Returns 0 or a status.
+ * Stores a piece of the body, or passes it to the upload. Ignores a body that the route does not
+ * declare, except with BB_CREATES, whose Idempotency-Key needs it. Returns 0, or answers.
  */
 static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {

@@ -221,12 +221,12 @@ static bool connection_end_oldest(struct http *http, const struct quota_owner *o
     if (!oldest)
         return false;
     connection_cut(oldest);
-    /* now, although libmicrohttpd closes the socket only in the next iteration */
+    /* releases it now, although libmicrohttpd closes the socket in the next iteration */
     quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &oldest->counted);
     return true;
 }
 
-/* Closes an idle connection of the address with the most, if the new one's address has fewer. */
+/* Closes an idle connection of the address that has the most; false if no address has more. */
 static bool connection_make_room(const struct connection *connection)
 {
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];
@@ -255,9 +255,9 @@ static bool connection_make_room(const struct connection *connection)
 
 /*
  * Counts the connection against http.max_connections and the limit of its address, over all loops.
- * If all are in use, makes room by closing an idle connection of an address that has more. Some are
- * reserved for addresses with few connections, and further ones for localhost (health checks).
- * Trusted proxies have no limit per address. Returns false if there is no room.
+ * If all are in use, makes room by closing an idle connection of the address that has the most.
+ * Some are reserved for addresses with few connections, and further ones for localhost (health
+ * checks). Trusted proxies have no limit per address. Returns false if there is no room.
  */
 static bool connection_count(struct connection *connection)
 {

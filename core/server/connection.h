@@ -102,7 +102,7 @@ struct streams {
     struct timer timer; /* the next part of a round of checks */
     bool in_round;
     struct bb_stream *next;    /* the next one to be checked in this round */
-    struct bb_stream *checked; /* whose token is being checked; NULL: none, or it was closed */
+    struct bb_stream *checked; /* the one whose token is being checked; NULL: none, or closed */
 };
 
 struct http {

@@ -23,7 +23,7 @@ enum {
 };
 
 struct head_field {
-    uint16_t name, name_length, value, value_length; /* offsets in the text; without blanks */
+    uint16_t name, name_length, value, value_length; /* positions in `text`, without blanks */
 };
 
 struct head {

@@ -256,7 +256,7 @@ static const char *reader_skip_blanks(const char *at, const char *end)
 }
 
 /*
- * Returns whether this is *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ). The
+ * Returns whether the text is *( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] ). The
  * caller has refused control characters.
  */
 static bool reader_are_extensions(const char *at, const char *end)
@@ -320,7 +320,7 @@ static int reader_take_frame(struct reader *reader)
     char text[16];
 
     if (reader->state == READER_BODY || reader->state == READER_CHUNK) {
-        /* a piece begins only after its first bytes: a client may wait for 100 (Continue) */
+        /* a piece begins only when data has arrived: a client may wait for 100 (Continue) */
         reader->left = reader->rest < PIECE ? reader->rest : PIECE;
         reader->rest -= reader->left;
         snprintf(text, sizeof text, "%x\r\n", (unsigned)reader->left);

@@ -65,8 +65,8 @@ struct chunk_link {
 
 struct chunks {
     STAILQ_HEAD(, chunk_link) list;
-    size_t taken; /* bytes of the first chunk that libmicrohttpd has already got */
-    size_t bytes; /* bytes of all chunks that it has not got yet */
+    size_t taken; /* bytes of the first chunk that stream_read() has already copied */
+    size_t bytes; /* bytes of all chunks that stream_read() has not copied yet */
 };
 
 /* Appends the chunk and takes a reference. Returns 0, or -1 if memory ran out. */
