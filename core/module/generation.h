@@ -110,7 +110,7 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/* Acquires a reference; returns false if none is left. Call under the lock of the engine's list. */
+/* Acquires a reference; false: none is left. The generation must be in the engine's list. */
 bool generation_try_acquire(struct generation *generation);
 
 /*

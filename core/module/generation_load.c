@@ -450,10 +450,7 @@ static void generation_link_events(struct generation *g)
     g->events = events;
 }
 
-/*
- * Returns the interface of a service that the host calls, and sets *host to its module. Returns
- * NULL if no module provides it, or after adding a problem if it is incomplete.
- */
+/* Returns a service's interface; *host gets its module. NULL: not provided, or incomplete. */
 static const void *generation_link_service(struct generation *g, const char *service, size_t size,
                                            struct host_handle **host,
                                            struct setting_problems *problems)

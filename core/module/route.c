@@ -211,9 +211,8 @@ int router_add(struct router *router, const struct bb_route *route, void *owner,
 }
 
 /*
- * Searches the tree, static segments first; backtracks from nodes without a route for the method.
- * Recurses up to ROUTE_SEGMENTS_MAX levels; visits a node at most once. Returns whether it found
- * one.
+ * Searches the tree, static segments first, and returns whether it found a route. Backtracks from
+ * nodes without a route for the method. Uses at most ROUTE_SEGMENTS_MAX levels of recursion.
  */
 static bool route_descend(struct search *search, const struct node *node, size_t level)
 {
