@@ -163,7 +163,7 @@ static int archive_remove_restored(struct bb_request *rq, void *arg)
     return rows ? bb_cell_int(rq, rows, 0, 0) > 0 : -1;
 }
 
-/* Archives parts, then removes restored messages. Returns 1 if there may be more, 0, or -1. */
+/* Archives, and removes restored messages. Returns 1 if work may be left, 0 if not, or -1. */
 static int archive_run(struct bb_request *rq, int parts)
 {
     int more = 1, restored = 1;
@@ -215,7 +215,7 @@ int chat_command_archive(struct bb_request *rq)
 
 /* ---- back ---- */
 
-/* $1 conversation (null: all), $2 and $3 first and last seq, $4 and $5 the previous part. */
+/* $1 conversation (null: all), $2 and $3 first and last seq, $4 and $5 the previous part's key. */
 static const struct bb_sql archived = {
     "SELECT conversation_id, first, name, bytes FROM chat_archive WHERE restored_at IS NULL"
     " AND ($1::bigint IS NULL OR conversation_id = $1::bigint) AND last >= $2::bigint"

@@ -36,8 +36,8 @@
 // clang-format off
 /*
  * Selects the seq range of archived messages that a page needs (null: none). The page has up to
- * `most` bytes, in the order `order`. `inside` is true if the page's range has all messages of part
- * `a`. The page needs parts until they have `most` bytes, and one more part, because its last
+ * `most` bytes; `order` is "" or DESC. `inside` is true if the page's range has all messages of
+ * part `a`. The page needs parts until they have `most` bytes, and one more part, because its last
  * message also has the uuid of the next message, which may be in that part.
  */
 #define ARCHIVED(conversation, condition, inside, order, most)                                     \

@@ -40,7 +40,7 @@ struct chat {
     struct slots *long_answers; /* for long responses (modules/common/slots.h) */
 };
 
-/* The part of a conversation that only sharing can change. Borrowed until the request ends. */
+/* A part of a conversation that changes only if it is shared. Borrowed until the request ends. */
 struct chat_facts {
     int64_t id;
     int64_t organization; /* 0: none */
@@ -110,7 +110,7 @@ extern const struct bb_field chat_found_fields[CHAT_FOUND];
 struct chat_scope chat_scope(struct bb_request *rq);
 bool chat_takes_part(const struct chat_facts *facts, const char *email);
 bool chat_owns(const struct chat_scope *scope, const struct chat_facts *facts);
-/* Returns false if the caller sees all conversations of `email`: its own, or scope->all. */
+/* Returns false if the caller sees all conversations of `email` (own e-mail, or scope->all). */
 bool chat_asks_for_another(const struct chat_scope *scope, const char *email);
 /* Ends the request with 403 unless the caller may act for the e-mail. */
 void chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email);

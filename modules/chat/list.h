@@ -48,8 +48,8 @@
     " c.participant2, c.device_project_name))) > 0 OR " HAS_NAME ")"
 
 /*
- * Items of FROM, in the order of enum chat_source. The conversations of a caller with organizations
- * are searched by organization and participant.
+ * Items of FROM, in the order of enum chat_source. SOURCE_THEIRS finds the conversations of the
+ * caller's organizations and e-mail in chat_directory.
  */
 #define WANTED BEHIND " AND " FILTERS
 #define SOURCE_ONE "(SELECT c.* FROM chat_conversation c WHERE c.id = $4::bigint AND " WANTED ") c"

@@ -39,14 +39,14 @@ enum { CHAT_TOPICS = 4, CHAT_TOPIC_NUMBER_SIZE = 24 /* of an organization's topi
 
 /* An event, ready to be sent. */
 struct chat_event {
-    struct bb_chunk *chunk; /* holds a reference */
+    struct bb_chunk *chunk; /* the event holds a reference to it */
     const char *id;         /* the position after the event */
     size_t topic_count;
     const char *topics[CHAT_TOPICS]; /* point into `text`, like `id` */
     char text[];
 };
 
-/* The result of one read, in sending order. */
+/* The events of one read, in the order in which they are sent. */
 struct chat_page {
     char *start, *end; /* positions; owned */
     bool more;         /* there are events between the end and the target */

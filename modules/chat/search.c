@@ -1,19 +1,19 @@
 /*
  * GET /api/chat/search: messages that contain words, the newest first
  *
- * A message matches if each word of the search begins a word of the message, in any case. Words
- * consist of letters and digits; scripts that are written without spaces have no beginnings of
- * words, so their characters match anywhere.
+ * A message matches if each word of the search begins a word of the message, ignoring case. Words
+ * consist of letters and digits. In scripts that are written without spaces, a word's beginning
+ * cannot be found, so their characters match anywhere.
  *
- * There is no index on the texts, because every post would pay for it, and because a search in such
- * an index reads the matches of all organizations before the caller's. Instead, a statement reads
- * the messages of the conversations that the caller sees, in the order of their latest activity,
- * until it has read SCAN messages. Of the matches in them, the newest come first; after all of
- * these matches, the next page continues with the following conversations. So the cost of a page
- * has a limit, and a caller with up to SCAN messages gets all matches in the order of their times.
+ * There is no index on the texts, because every post would have to update it, and because a search
+ * in it would read the matches of all organizations first. Instead, a statement reads the messages
+ * of the conversations that the caller sees, in the order of their latest activity, until it has
+ * read SCAN messages. The newest matches in them come first. After the last of these matches, the
+ * next page continues with the following conversations. So the cost of a page has a limit, and a
+ * caller with up to SCAN messages gets all matches in the order of their times.
  *
  * A cursor is "<last activity>-<id>-<time>-<conversation>-<place>": the conversation after which
- * the page begins, and the last message of the page before; 0 for none.
+ * the page begins, and the last message of the previous page; 0 if there is none.
  */
 #include <ctype.h>
 #include <inttypes.h>

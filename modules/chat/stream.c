@@ -28,7 +28,7 @@
 
 #define RETRY "retry: 1000\n\n"
 
-/* Makes a client read its chains again. */
+/* Sent to a client that may have missed events: it must read its chains again. */
 #define RESET "event: reset\ndata: {}\n\n"
 
 /* The topic of all listeners that do not lag. hub_run() sends ids without an event to it. */
@@ -60,7 +60,7 @@ struct listener {
     struct account *account;
     bool lagging;
     bool ended;    /* nothing more is sent */
-    size_t events; /* read for it since it began to lag */
+    size_t events; /* number of events read for it since it began to lag */
     char *at;      /* its position, owned; NULL: it does not lag, or memory ran out and it ends */
     size_t topic_count;
     const char *topics[];
@@ -76,9 +76,9 @@ struct chat_hub {
     void *accounts; /* a tree */
     uint64_t turns;
     struct listeners lists[2]; /* indexed by `lagging`; lagging listeners in the order of turns */
-    bool running;              /* the fiber runs */
+    bool running;              /* hub_run() is running, or will run */
     bool again;                /* the last run left work to do */
-    struct chat_page *page;    /* the last page; its end is the hub's position; or NULL */
+    struct chat_page *page;    /* the last page read, or NULL; its end is the hub's position */
     size_t published;          /* number of events of `page` that were published */
     int64_t ids_ms;            /* time when an id without an event was last sent */
     int64_t typing_ms[TYPING_KEPT], typing_any_ms[TYPING_KEPT];
@@ -238,7 +238,7 @@ static bool listener_is_ready(const struct listener *listener)
            !bb_stream_waiting(hub->host, listener->stream);
 }
 
-/* Sends the events that the listener sees until its queue is full. Returns the number sent. */
+/* Sends events that the listener may see until its queue is full. Returns the number sent. */
 static size_t listener_send(struct listener *listener, const struct chat_page *page)
 {
     struct chat_hub *hub = listener->hub;
@@ -348,7 +348,7 @@ static int hub_serve_lagging(struct bb_request *rq, struct chat_hub *hub)
     for (int turns = 0, reads = 0; turns < TURNS && reads < READS; turns++) {
         char *from = NULL;
 
-        /* the listener that has waited longest, of the account that has waited longest */
+        /* the first ready listener of the account whose last turn is longest ago */
         struct listener *listener = NULL, *at;
 
         pthread_mutex_lock(&hub->lock);

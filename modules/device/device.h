@@ -2,8 +2,8 @@
  * device: plants with their documents, found by the names that their developers gave them.
  *
  * A valid device is defined in only two places: device_fields, a table with which the host checks
- * bodies, and device_read(), which checks the rest. JSON bodies, multipart bodies and rows of bulk
- * uploads all pass through both. The result is an array of texts in the order of enum device_field.
+ * bodies, and device_read(), which checks the rest. Both check JSON bodies, multipart bodies and
+ * rows of bulk uploads. The result is an array of texts in the order of enum device_field.
  * Statements take this array as parameters, and their result columns are read into such an array.
  *
  * Everything runs on the fiber of its request, except for code that touches files, which runs in
@@ -111,7 +111,7 @@ struct device_documents {
     int64_t until_ms;           /* deadline for deleting them, see struct store_keep */
 };
 
-/* The form in which externalIds are compared: NFKC, case folded. It is indexed. */
+/* The form in which externalIds are compared and indexed: NFKC, case folded. */
 #define DEVICE_KEY(text) "busbar_fold(normalize(" text ", NFKC))"
 /* DEVICE_KEY() of a parameter. If it is ASCII, no PL/pgSQL function is called. */
 #define DEVICE_KEY_OF(text)                                                                        \
@@ -149,9 +149,9 @@ enum { DEVICE_FACT_COUNT = 4 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_
 extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
 
 /*
- * Reads a device from an object that the client sent. Names that are not fields become attributes.
- * Appends the problems of all fields to `errors`. With `whole` (a registration) the object must
- * name the device, and null means absent; without it (a PATCH), null clears the field or attribute.
+ * Reads a device from a client's object. Members that are not fields become attributes. Appends the
+ * problems of all fields to `errors`. With `whole` (a registration), externalId, siteName or
+ * serialNumber is required, and null means absent. Otherwise (a PATCH), null clears the member.
  */
 void device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                  json_t *errors);
@@ -168,7 +168,7 @@ char *device_trimmed(struct bb_request *rq, const char *text);
 /* Returns the decimal number `text`; NAN if it is invalid or has other than `characters`. */
 double device_number(const char *text, const char *characters);
 
-/* Returns a warning (a constant) if the valid `text` is unlikely, else NULL. Accepts NULL. */
+/* Returns a warning (a constant) if a valid text is unlikely, else NULL. `text` may be NULL. */
 const char *device_unlikely(enum device_field field, const char *text);
 
 /*

@@ -1,4 +1,4 @@
-/* The service "devices", for other modules. */
+/* The service "devices", with which other modules look up devices. */
 #include <stdlib.h>
 
 #include "modules/device/device.h"

@@ -384,7 +384,7 @@ static const char *documents_disposition(struct bb_request *rq, const char *name
     return bb_format(rq, "attachment; filename=\"%s\"; filename*=UTF-8''%s", plain, encoded);
 }
 
-/* Sends a file of `device` or of `holder`, one of which is NULL. `what` is for the 404. */
+/* Sends a file of `device` or of `holder`, one of which is NULL. A 404 names `what`. */
 static int documents_send(struct bb_request *rq, const char *id, const char *device,
                           const char *holder, const char *what)
 {
@@ -598,9 +598,9 @@ static int documents_reply(struct bb_request *rq, void *arg)
  * ---- the sweep ----
  *
  * The job device.sweep and the command `device sweep` delete objects that no document names and
- * that are older than device.document_grace. They remain if a document was deleted, if a host died
- * before it added the row, or if the database refused the row. The job device.tidy runs on each
- * host, and deletes old incoming files that did not reach the store.
+ * that are older than device.document_grace. Such objects remain if a document was deleted, if a
+ * host died before it added the row, or if the database refused the row. The job device.tidy runs
+ * on each host, and deletes old incoming files that did not reach the store.
  */
 
 struct sweep {

@@ -59,7 +59,7 @@ static const struct bb_sql list_count = {
     "SELECT device_count(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean)",
     BB_SQL_LIST};
 
-/* Limits of a page in devices and bytes. FEW: pages up to this limit use list_few. */
+/* Limits of a page in devices and bytes. Pages of up to FEW may use list_few. */
 enum { PAGE_MAX = 1000, PAGE_BYTES = 1024 * 1024, FEW = 25 };
 
 /* Returns the filters as a JSON object by name, and sets *any to whether there is a filter. */

@@ -212,7 +212,7 @@ static const struct bb_keyed look_ups[][OF_SOME + 1] = {
     [DEVICE_AT_SITE] = {BY_SITE(FROM_ALL), BY_SITE(FROM_ONE), BY_SITE(FROM_SOME)},
 };
 
-/* Returns the key if it can be an id: up to ID_DIGITS digits. Otherwise returns NULL. */
+/* Returns the key if it may be an id (up to ID_DIGITS digits, no leading 0), otherwise NULL. */
 static const char *record_id(const char *key)
 {
     size_t digits = strspn(key, "0123456789");

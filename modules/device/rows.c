@@ -97,8 +97,8 @@ static void rows_pause(struct bb_request *rq, size_t done)
 }
 
 /*
- * Returns a row for each name: the name's DEVICE_KEY(), and whether a device has the name.
- * NULL: `return bb_failed(rq)`.
+ * Returns a row for each name: the name's DEVICE_KEY(), and whether a device has the name. Returns
+ * NULL on failure: `return bb_failed(rq)`.
  */
 static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct bb_bulk_job *job,
                                              const char *const *names, size_t count)

@@ -306,7 +306,7 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
     request->length += (size_t)length;
 }
 
-/* Stores the value of an element. At the end of an object, lists it if it is busbar's and old. */
+/* Stores an element's value. At the end of an object, adds an old object of busbar to the list. */
 static void s3_element_ends(void *arg, const XML_Char *name)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -520,7 +520,7 @@ static void s3_open(void *arg)
 
 /* ---- listing and removing ---- */
 
-/* Writes the query in canonical form: sorted names, encoded values. */
+/* Writes the URL's query in canonical form: names are sorted, and values are encoded. */
 static void s3_list(void *arg)
 {
     struct store_list *list = arg;

@@ -66,8 +66,8 @@ int device_register(struct bb_request *rq)
         status = write_failed(rq);
 
     /*
-     * If the 201 is the stored response of another request with the same Idempotency-Key, these
-     * files are not documents.
+     * Deletes files that have not become documents, also after a 201: it may be the stored response
+     * of another request with the same Idempotency-Key.
      */
     device_documents_drop(rq, &documents);
     return status;
@@ -108,7 +108,7 @@ struct change {
     struct device_documents documents;
 };
 
-/* Checks the result of a change. Ends the request, which rolls back, if it is not allowed. */
+/* Checks the result of a change. If it is refused, ends the request, which rolls it back. */
 static void update_check(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_values *values, const struct device_record *record)
 {
@@ -252,7 +252,7 @@ static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     /* Locks readings before the device, in the same order as requests that store or void readings,
      * to avoid deadlocks. Skips modules that are not loaded, because they have no data. */
     static const struct {
-        const char *service; /* NULL: always */
+        const char *service; /* NULL: the step always runs */
         struct bb_sql sql;
     } steps[] = {
         {"readings", {"SELECT reading_hold($1::bigint)", BB_SQL_WRITE}},

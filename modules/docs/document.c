@@ -98,7 +98,7 @@ static bool document_same(const json_t *schema, json_t *named)
     json_t *wanted = json_object_get(named, "properties");
     bool warns = json_object_get(properties, "warningDetails") != NULL;
     bool knows = json_object_get(wanted, "warningDetails") != NULL;
-    size_t more = warns && !knows ? 2 : 0, less = knows && !warns ? 2 : 0; /* 2: with `warnings` */
+    size_t more = warns && !knows ? 2 : 0, less = knows && !warns ? 2 : 0; /* and `warnings` */
     const char *key;
 
     if (json_object_size(properties) + less != json_object_size(wanted) + more ||
@@ -111,7 +111,7 @@ static bool document_same(const json_t *schema, json_t *named)
     return !more || !json_object_update_missing(wanted, properties);
 }
 
-/* Replaces schemas below `value` that equal `named`. The tables bound the recursion. */
+/* Replaces schemas below `value` that equal `named`. The modules' tables limit the recursion. */
 static void document_replace(struct docs_maker *maker, json_t *value, json_t *named,
                              json_t *reference)
 {

@@ -42,7 +42,7 @@ static json_t *operation_rows(struct docs_maker *maker)
     return text;
 }
 
-/* Describes a multipart body, with the fields and one file as example. `rows`: bulk rows. */
+/* Describes a multipart body, with the fields and one file (of bulk rows: `rows`) as example. */
 static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *route, bool rows)
 {
     json_t *properties = json_object(), *required = json_array(), *encoding = json_object();
@@ -177,7 +177,7 @@ static const struct {
 
 enum { SHARED = sizeof(shared) / sizeof(shared[0]) };
 
-/* Returns the bytes that text fields may have in a request target; stops at TARGET_MAX. */
+/* Returns the bytes that text fields may have in a request target; stops counting at TARGET_MAX. */
 static size_t responses_longest(const struct bb_table *fields)
 {
     size_t bytes = 0;
@@ -248,7 +248,7 @@ static json_t *responses_success(struct docs_maker *maker, const struct bb_route
         return json_pack("{s:s, s:o}", "description", "Success.", "headers", headers);
     json_t *schema = type && !route->reply.count ? json_pack("{s:s}", "type", "string")
                                                  : responses_schema(maker, route);
-    /* A route that needs a token and does not return JSON, but CSV or so, sends a file to save. */
+    /* A route that needs a token and returns a type such as CSV sends a file to be saved. */
     bool download = type && !(route->roles & BB_ANYONE) && strcmp(type, "text/event-stream") != 0 &&
                     strcmp(type, "text/plain") != 0;
 
