@@ -17,7 +17,7 @@
 enum {
     LIMIT = 100,       /* events of a response, by default */
     AGAIN_MS = 5000,   /* between two reads of a waiting request: a notification may be lost */
-    SETTLE_MS = 1000,  /* how long a request waits for older transactions, even if wait=0 */
+    SETTLE_MS = 1000,  /* how long a request may wait for older transactions, even with wait=0 */
     SETTLE_MOST = 256, /* maximum ms between two checks for these transactions */
 };
 #define CONSUMERS "100"     /* maximum per webhook */

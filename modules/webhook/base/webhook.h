@@ -40,7 +40,7 @@
 
 /*
  * An SQL condition: the webhook h has no filter, or its filter matches `payload`, a call of
- * webhook_payload(). If this call returns null, jsonb cannot hold the payload; all filters match.
+ * webhook_payload(). Every filter matches if this is null, because jsonb cannot hold the payload.
  */
 #define WEBHOOK_FILTERED(payload)                                                                  \
     "(h.filter_path IS NULL OR coalesce(" payload " @@ h.filter_path, true))"

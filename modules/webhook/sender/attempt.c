@@ -20,7 +20,7 @@ enum {
     CHECKED = 8 /* receivers checked for one that can be forgotten */
 };
 
-/* TLS sessions. They are counted, because libcurl cannot free a share that a request uses. */
+/* TLS sessions, with a count of holders: libcurl cannot free a share that a request uses. */
 struct receiver_sessions {
     CURLSH *share;
     size_t holders;
@@ -448,8 +448,8 @@ static bool attempt_is_prevented(const struct sender *sender)
 
 /*
  * Sends the request after the one for an access token, with the rest of webhook.timeout as its
- * timeout; but not during a pause, and not if the webhook has changed since the attempt began:
- * after the response to a PATCH, no request with the old values may be sent.
+ * timeout. A pause, or a change of the webhook since the attempt began, prevents the request: after
+ * the response to a PATCH, no request with the old values may be sent.
  */
 static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
 {

@@ -417,7 +417,7 @@ struct body *body_new(const struct sender_event *event); /* any thread; the call
 void body_release(struct sender *sender, struct body *body);
 void bodies_keep(struct sender *sender, size_t bytes);
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body); /* any thread */
-void delivery_free(struct sender *sender, struct delivery *delivery); /* NULL: never admitted */
+void delivery_free(struct sender *sender, struct delivery *delivery); /* NULL sender: not queued */
 void delivery_free_list(struct delivery_list *list);
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery);

@@ -166,7 +166,7 @@ static void lease_lost(struct sender *sender, bool promoted)
 }
 
 /*
- * Keeps the shards that could not be given away, because results of other shards wait until then.
+ * Keeps the shards that could not be given away, so that results of other shards no longer wait.
  * The next heartbeat tries again. Deliveries that were refused meanwhile are read from the log.
  */
 static void lease_keep(struct sender *sender)

@@ -78,7 +78,7 @@ struct queue_flow {
     size_t held;  /* waiting, flying and resting */
     size_t held_bytes;
     size_t cap;                    /* maximum in flight; adapts */
-    struct queue_pace now, before; /* successful attempts: last ones, and the WHILE before them */
+    struct queue_pace now, before; /* successes of the current interval, and of the previous one */
     size_t grown_of;               /* deliveries since the cap grew */
     int64_t deficit;
     enum queue_class class;
@@ -139,7 +139,7 @@ void queue_close(struct queue *queue, struct queue_flow *flow, bool closed);
 
 /*
  * Demotes flows whose attempts take long. Returns the milliseconds until the next call is needed;
- * -1: when the next attempt starts.
+ * -1: not before another attempt starts.
  */
 int64_t queue_tick(struct queue *queue, int64_t now_ms);
 

@@ -319,8 +319,8 @@ void read_deliveries(struct sender *sender)
 /*
  * Looks in the database for deliveries that this sender does not have: after it got shards, and
  * after a gap in the notifications. Every few seconds it looks only in the new part of the log,
- * because a host may die between a commit and its notification. Such a look ends at a `frontier`,
- * an id below which all transactions have ended. Then the cursors move to this frontier, because
+ * because a host may die between a commit and its notification. Such a look ends at a `frontier`:
+ * all transactions that took lower ids have ended. Then the cursors move to this frontier, because
  * no delivery below it can appear any more.
  */
 #define PAGE_TEXT "4000"

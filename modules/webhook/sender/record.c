@@ -36,7 +36,7 @@
  * delays before the next attempts and $11 ages, both in ms. The conditions compare ids with arrays,
  * because PostgreSQL would plan a join with statistics that may be old.
  */
-/* The log already has the attempt if this is repeated, because PostgreSQL's response was lost. */
+/* The log already has the attempt if this statement is repeated after a lost response. */
 #define LOGGED                                                                                     \
     "CASE WHEN o.log -> -1 ->> 'at' = " BB_SQL_TIME("r.began") " THEN o.log ELSE " WEBHOOK_LOG(    \
         "coalesce(o.log, '[]')",                                                                   \
@@ -253,8 +253,8 @@ bool record_has_given(const struct sender *sender)
  * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and a
  * few hundredths per result. So results wait a little for further results, unless there are enough,
  * or the next deliveries can be read only after these results have left memory. While shards are to
- * be given away, nothing is recorded unless results of these shards wait: lease_give() has to wait
- * for a running statement, and results of other shards keep arriving.
+ * be given away, a statement starts only if results of these shards wait: lease_give() has to wait
+ * for each statement, and results of other shards keep arriving.
  */
 int64_t record_at(const struct sender *sender)
 {

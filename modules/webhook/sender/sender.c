@@ -468,7 +468,7 @@ static void sender_finish(struct sender *sender)
         sender_turn(sender);
     delivery_free_list(&sender->handoffs);
     attempts_free(sender);
-    /* first, while the heap of timers, which also has nodes of deliveries, is still valid */
+    /* before the deliveries, whose timers may be in the heap that subscription_free() uses */
     IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
         subscription_free(sender, subscription);
     IDMAP_FOREACH (delivery, delivery, &sender->deliveries)
