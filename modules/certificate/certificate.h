@@ -32,8 +32,8 @@ struct certificate_settings {
 struct certificate {
     const struct certificate_settings *settings;
     bool internal;            /* certificate.issuer is `internal` */
-    const char *first_status; /* of a new entry; depends on `internal` */
-    struct slots *exports;    /* in progress (modules/common/slots.h) */
+    const char *first_status; /* of a new entry: Succeeded if `internal`, or else Requested */
+    struct slots *exports;    /* slots of the exports in progress */
     const struct bb_devices *devices;
     void *devices_state;
     const struct bb_readings *readings;
@@ -60,8 +60,8 @@ extern const struct bb_field certificate_gap_fields[2];
 /* clang-format off */
 
 /*
- * The columns of an entry `e`, in the order of certificate_entry_fields; of its certificate `c`, in
- * the order of certificate_fields; and the remaining columns of the enum.
+ * The columns of enum certificate_column: of an entry `e` (certificate_entry_fields), of its
+ * certificate `c` (certificate_fields), the site and the cursor.
  */
 #define CERTIFICATE_COLUMNS                                                                        \
     "e.id, " BB_SQL_MS("e.start_at") ", " BB_SQL_MS("e.end_at") ", e.wh, e.status, d.uuid,"        \
@@ -122,8 +122,8 @@ int64_t certificate_turn(struct bb_request *rq);
 /* Logs that a step failed, and returns -1. */
 int64_t certificate_step_failed(struct bb_request *rq, const char *step);
 /*
- * Adds up to $1 devices with new readings of a type to a table. The service "readings" returns the
- * devices, and no longer counts their readings as new.
+ * Adds up to $1 devices with new readings of a type to a table. These readings then no longer count
+ * as new. Returns the number of added devices, and whether the table has a device.
  */
 #define CERTIFICATE_NOTE(table, type)                                                              \
     "WITH noted AS (INSERT INTO " table " AS n (device, first_at, last_at)"                        \
@@ -132,8 +132,8 @@ int64_t certificate_step_failed(struct bb_request *rq, const char *step);
     " last_at = greatest(n.last_at, excluded.last_at) RETURNING 1)"                                \
     " SELECT count(*), EXISTS (SELECT FROM " table ")::int FROM noted"
 /*
- * issue.c: runs this statement for `size` devices at a time, until there are no more. Returns 0, or
- * -1 if it failed. Sets *any if the table has a device.
+ * issue.c: runs a CERTIFICATE_NOTE() for `size` devices at a time until none has new readings. Sets
+ * *any to whether the table has a device. Returns 0. If a query fails, logs `step` and returns -1.
  */
 int certificate_note(struct bb_request *rq, const struct bb_sql *sql, int64_t size,
                      const char *step, bool *any);

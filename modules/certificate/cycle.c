@@ -1,17 +1,17 @@
 /*
  * Issues cycles that are due and have ended, each in a transaction.
  *
- * A reading counts unless it began before the group or before its device joined the group, or is
- * longer than a cycle (certificate_counts() in schema.sql). The energy accounted for a device is at
- * most its ceiling for the cycle and the period of its readings. If the ceiling is lowered later,
- * energy that was accounted for stays.
+ * A reading does not count if it began before the group or before its device joined the group, or
+ * if it is longer than a cycle (certificate_counts() in schema.sql). The energy that counts for a
+ * device is at most its ceiling for the time of its readings. Energy that has counted once still
+ * counts if the ceiling is lowered later.
  *
- * The energy of all devices that is not accounted for yet is added to the energy that the group
- * carries. If the sum reaches the threshold, its whole kWh are issued and the rest is carried over.
- * Late readings, and voided readings, which reduce the energy, make an issued cycle due again. A
- * further certificate is then issued for the difference. Devices are summed in chunks, so that no
- * statement takes long however many devices there are. Chunks are smaller if devices have more than
- * one reading per hour. All statements see the database as of the start of the transaction.
+ * The new energy of all devices is added to the energy that the group carries. If the sum reaches
+ * the threshold, its whole kWh are issued, and the rest is carried over. Late or voided readings
+ * make an issued cycle due again. Then the difference, which voided readings make negative, is
+ * added in the same way. Devices are summed in chunks, so that no statement takes long. Chunks
+ * become smaller if one takes too long, for example if devices have more than one reading per hour.
+ * All statements see the database as of the start of the transaction.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ struct cycle {
 
 /* clang-format off */
 
-/* Cycles that failed come first. $1 number of cycles, $2 number of failed cycles to skip */
+/* $1 number of cycles, $2 number of failed cycles to skip, which are the ones that ended first */
 static const struct bb_sql due = {
     "SELECT d.group_id, d.cycle_start, d.cycle_end,"
     " " BB_SQL_MS("d.cycle_start") ", " BB_SQL_MS("d.cycle_end")
@@ -143,9 +143,9 @@ static const struct bb_sql issue = {
 /* clang-format on */
 
 /*
- * Accounts for the devices of a chunk, an array. The part of a device's energy that counts is at
- * most the ceiling for the time of its readings, at the device's age at the beginning of the cycle.
- * It is at least the energy that counted before.
+ * Stores the energy that counts of the devices in `members`, an array of ids. It is at most the
+ * ceiling for the total time of the device's readings, at its age at the beginning of the cycle,
+ * and at least the energy that counted before. Returns 0, or -1 if a query failed.
  */
 static int cycle_account(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
                          const char *members)
@@ -200,7 +200,7 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
 
     if (!rows || !bb_count(rq, rows))
         return rows ? 0 : -1;
-    int64_t devices = bb_cell_int(rq, rows, 0, 3); /* all that were ever members */
+    int64_t devices = bb_cell_int(rq, rows, 0, 3); /* number of devices that were ever members */
     struct certificate_issued issued = {.uid = bb_new_uuid(rq),
                                         .organization = bb_cell_int(rq, rows, 0, 0),
                                         .group = cycle->group,
@@ -209,7 +209,7 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
     int64_t carry = bb_cell_int(rq, rows, 0, 1);
 
     if (!cycle->most) {
-        /* A chunk has at most about 200,000 hourly readings of a cycle. */
+        /* about 200,000 hourly readings for cycles of a week, month, quarter, year, or else day */
         static const char initials[] = "wmqy";
         static const int64_t sizes[] = {1200, 300, 100, 24, 8000};
         size_t size = strcspn(initials, bb_format(rq, "%.1s", bb_cell(rq, rows, 0, 2)));
@@ -270,7 +270,7 @@ static int cycle_transaction(struct bb_request *rq, void *cycle)
     return bb_transaction(rq, cycle_work, cycle);
 }
 
-/* Retries with fewer devices per chunk while a statement takes too long. */
+/* Issues a due cycle. While a statement takes too long, retries with fewer devices per chunk. */
 static int cycle_issue(struct bb_request *rq, const struct bb_rows *rows, size_t row)
 {
     struct cycle cycle = {.group = bb_cell_int(rq, rows, row, 0),

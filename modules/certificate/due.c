@@ -24,9 +24,9 @@ static const struct bb_sql take = {CERTIFICATE_NOTE("certificate_look", "D"),
                                    BB_SQL_WRITE | BB_SQL_LONG};
 
 /*
- * $1 number of devices, $2 last device handled. Locks the notes before a separate statement
- * processes them, so that this statement sees all changes, such as more readings or a group that
- * the device has joined. Notes that another run has locked are left to the next run.
+ * $1 number of devices, $2 last device handled. Locks the notes. The next statement processes them:
+ * it begins after they were locked, so it sees all earlier changes, such as more readings or a new
+ * group of a device. Skips notes that another run has locked.
  */
 static const struct bb_sql hold = {
     "SELECT coalesce(array_agg(l.device), '{}')::text, count(*), max(l.device)"
@@ -123,10 +123,10 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 
 /*
  * If the capacity of a device is corrected, energy above its ceiling may be certified after all, so
- * its cycles become due again. The change only notes the device. The job searches for its cycles,
- * because a cycle that is being issued during the change stores its account only later.
+ * its cycles become due again. The hook only notes the device. The job marks the cycles later,
+ * because the hook would not find a cycle that is being issued at the same time.
  *
- * $1 device. An existing note is written again, in case the job is about to take it.
+ * $1 device. Updates an existing note, in case the job is about to delete it.
  */
 static const struct bb_sql note = {"INSERT INTO certificate_changed (device) VALUES ($1::bigint)"
                                    " ON CONFLICT (device) DO UPDATE SET device = excluded.device",

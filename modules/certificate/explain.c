@@ -177,7 +177,7 @@ static const struct bb_sql gaps = {
 
 /* clang-format on */
 
-/* Runs a statement and makes a list of its rows, which the request holds. */
+/* Runs a statement. Returns its rows as a JSON list, which lives as long as the request. */
 static json_t *explain_list(struct bb_request *rq, const struct bb_sql *sql,
                             const struct bb_value *values, const struct bb_field *fields,
                             size_t count)

@@ -77,7 +77,7 @@ struct chunk {
     int64_t after;  /* the last device that failed; 0: none */
     int64_t most;   /* maximum number of devices */
     int64_t device; /* last device of the chunk */
-    size_t count;   /* devices that had readings left */
+    size_t count;   /* number of devices in the chunk */
     int64_t issued; /* certificates issued in all chunks so far */
 };
 

@@ -21,7 +21,7 @@
 #define FEW_ORGANIZATIONS 16 /* more need a long statement: it reads a page of each */
 #define FEW_ENTRIES 50       /* larger pages use a long statement */
 
-/* The calendar of responses: the years 1 to 9999. */
+/* Limits of times in responses, in ms since 1970: the years 1 to 9999. */
 #define EARLIEST INT64_C(-62135596800000)
 #define LATEST INT64_C(253402300800000)
 
@@ -177,12 +177,12 @@ static const struct bb_rows *log_filter_query(struct bb_request *rq, const struc
 /* ---- lists ---- */
 
 /*
- * $6 and $7 cursor, $8 number of entries. Each way to find entries has its own statement and index,
- * and reads little more than it returns. It is a short read, unless a filter has no index.
+ * $6 and $7 cursor, $8 number of entries. Each `enum way` has its own statement and index. The
+ * statement reads little more than it returns, unless the filter has a condition without an index.
  *
- * If an index begins with a device, a group or an organization, so does the row comparison of the
- * range. With a separate equality the planner might read the index of times instead, with the
- * entries of all organizations.
+ * If the index begins with a device, group or organization, the row comparison of the range begins
+ * with this column, too. With a separate equality, PostgreSQL might use the index of times instead,
+ * and read the entries of all organizations.
  */
 #define CURSOR_AT "to_timestamp($6::bigint / 1000.0)"
 #define NEWEST "e.start_at DESC, e.id DESC"
@@ -249,7 +249,7 @@ static const struct bb_sql get_certificate = {
 
 /* clang-format on */
 
-/* Returns the next rows after the cursor. */
+/* Returns up to `limit` entries after the filter's cursor. */
 static const struct bb_rows *log_fetch(struct bb_request *rq, const struct filter *filter,
                                        int64_t limit)
 {
@@ -367,7 +367,7 @@ int certificate_change(struct bb_request *rq)
 
 /* clang-format off */
 
-/* $6 device, group or month, $7 last key seen, $8 number of rows. Sums of bigint are numeric. */
+/* $6 device, group or month, $7 last key seen, $8 number of rows. Casts sums, which are numeric. */
 #define KEY                                                                                        \
     "CASE $6::text WHEN 'device' THEN e.device WHEN 'group' THEN coalesce(e.group_id, 0)"          \
     " ELSE (extract(epoch FROM date_trunc('month', e.start_at, 'UTC')) * 1000)::bigint END"

@@ -3,8 +3,8 @@
  *
  * A page has 20 entries, newest first, grouped by certificate; a certificate with more entries
  * continues on the next page. So a page costs the same for a group of ten thousand devices as for
- * one device. Counters per day yield the number of entries and the day on which a page begins;
- * entries are skipped only from this day on.
+ * one device. The entries of each day are counted in certificate_day. These counts yield the day on
+ * which a page begins, so that only entries of this day have to be skipped.
  */
 #include <string.h>
 

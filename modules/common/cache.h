@@ -1,7 +1,7 @@
 /*
- * Values by key in memory, shared by all loops. Keys and values are copied in and out, so that an
- * eviction never frees a value in use. The table has sets of eight entries; a full set evicts the
- * entry not used for longest. Any thread. Each module that uses this has its own copy compiled in.
+ * A cache in memory, shared by all event loops. Keys and values are copied in and out, so that an
+ * eviction never frees a value in use. The table has sets of eight entries. A full set evicts its
+ * least recently used entry. Any thread. Each module that uses this has its own copy compiled in.
  */
 #ifndef COMMON_CACHE_H
 #define COMMON_CACHE_H
@@ -28,7 +28,7 @@ size_t cache_get(struct cache *cache, const void *key, size_t length, void *into
 void cache_put(struct cache *cache, const void *key, size_t length, const void *value, size_t size,
                uint64_t tag, uint64_t epoch);
 
-/* Remove the value of a key, and all values with a tag; 0: all values. */
+/* cache_remove() removes a key's value, cache_drop() all values with a tag (0: with any tag). */
 void cache_remove(struct cache *cache, const void *key, size_t length);
 void cache_drop(struct cache *cache, uint64_t tag);
 

@@ -291,8 +291,8 @@ static void http_finish(struct http_client *client, struct http_request *request
     if (request->link.le_prev) /* in the list */
         LIST_REMOVE(request, link);
     /*
-     * If nothing has arrived on the connection during the request, the connection is shut down.
-     * Otherwise other requests that share the connection would have to time out, too.
+     * Shuts the connection down if nothing has arrived on it during the request, so that other
+     * requests on the same connection fail at once instead of timing out, too.
      */
     if (code == CURLE_OPERATION_TIMEDOUT && request->sendings &&
         (fd = http_socket(request)) != CURL_SOCKET_BAD &&
@@ -448,7 +448,7 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
         if (request)
             http_finish(client, request, code);
     }
-    if (now >= client->check_at_ms) { /* abandoned, or libcurl should have ended them */
+    if (now >= client->check_at_ms) { /* end abandoned requests, and those that libcurl missed */
         client->check_at_ms = now + CHECK_MS;
         for (struct http_request *request = LIST_FIRST(&client->flying), *next; request;
              request = next) {

@@ -31,7 +31,7 @@ struct http_client_options {
     const struct target_rules *rules; /* NULL: all addresses are allowed */
     const char
         *authorities;   /* file of certificates (PEM), used instead of the system's; "": none */
-    int64_t idle_s;     /* how long an unused connection is kept */
+    int64_t idle_s;     /* seconds for which an unused connection is kept */
     size_t connections; /* maximum number of idle connections */
     bool http2;         /* if a server offers it over TLS */
     /* Called after each wait, before a socket is used; false ends all requests in flight as late,
@@ -50,7 +50,7 @@ enum http_outcome {
 };
 
 struct http_request {
-    /* Set by the caller, who zeroes the rest; borrowed until the request has ended. */
+    /* The caller sets these and zeroes the rest. Pointers are borrowed until the request ends. */
     const char *method, *url;
     struct curl_slist *headers;
     const char *body;   /* NULL: no body, or in `file` */
@@ -80,7 +80,7 @@ struct http_request {
                          * machine, its name servers or the address guard */
     int status;         /* of the response, even if it is incomplete; 0: none */
     char *bytes;        /* the body, which the caller frees; a NUL follows; NULL: empty */
-    size_t received;    /* of `bytes` */
+    size_t received;    /* length of `bytes` */
     int sendings;       /* how often libcurl began to send the request */
     bool head_ended;    /* the empty line after the last header was received */
     bool too_large;     /* headers or body are longer than their limit */

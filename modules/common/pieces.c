@@ -8,7 +8,7 @@
 enum {
     PAUSE_MS = 20,
     PAUSES = 500,            /* per piece */
-    ARRAY_READY = 64 * 1024, /* write the next piece when at most these bytes are unsent */
+    ARRAY_READY = 64 * 1024, /* the next piece is written when at most these bytes are unsent */
     FILE_READY = 256 * 1024
 };
 
@@ -48,7 +48,7 @@ static void pieces_closed(struct bb_stream *stream, void *arg)
         pieces_free(pieces);
 }
 
-/* Ends the stream. No work follows. */
+/* Ends the stream if the response is `whole`, or else cuts it. No further work is requested. */
 static void pieces_finish(struct pieces *pieces, bool whole)
 {
     pthread_mutex_lock(&pieces->lock);
@@ -64,7 +64,7 @@ static void pieces_finish(struct pieces *pieces, bool whole)
         pieces_free(pieces);
 }
 
-/* Returns 0, or -1 if the client has gone or memory ran out. */
+/* Sends a copy of the text. Returns 0, or -1 if the client has gone or memory ran out. */
 static int pieces_send(struct pieces *pieces, const struct csv *text)
 {
     int lost = -1;
@@ -122,7 +122,7 @@ static void pieces_work(struct bb_request *rq, void *arg)
     pieces->more = more < 0 || pieces_send(pieces, text) ? -1 : more;
 }
 
-/* If a work function ended early, because memory ran out, the response has failed. */
+/* Called after pieces_work(). `whole` is false if memory ran out; then the response has failed. */
 static void pieces_worked(void *arg, bool whole)
 {
     struct pieces *pieces = arg;

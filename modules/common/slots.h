@@ -12,7 +12,7 @@
 struct slots;
 
 /*
- * Creates `count` slots, of which an account may hold `each`. `what` is a constant, the plural used
+ * Creates `count` slots, of which an account may hold `each`. `what` is a constant, the plural noun
  * in error messages. Returns NULL if out of memory. The memory belongs to the host; slots_free()
  * frees everything else.
  */

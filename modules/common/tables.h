@@ -1,6 +1,6 @@
 /*
- * Tables of several modules: the response {"success":true}, parameters of lists, and rows of a
- * table of settings. Each setting is bound to the member with its name in the struct SETTINGS,
+ * Parts of modules' tables: the response {"success":true}, parameters of lists, and rows of a table
+ * of settings. Each setting is bound to the member with its name in the struct SETTINGS,
  * which the module defines before it uses these macros.
  */
 #ifndef COMMON_TABLES_H

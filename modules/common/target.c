@@ -181,8 +181,8 @@ static bool target_is_address_open(const struct target_rules *rules, const struc
 }
 
 /*
- * Gets the address that a host name means by the rules of inet_aton(), which the resolver uses:
- * 127.1, 2130706433, 0x7f.1, 0177.0.0.1. curl itself normalizes most of these names.
+ * Returns whether a host is a literal address, and sets *out to it. Accepts the spellings of
+ * inet_aton(), because resolvers do, too: 127.1, 2130706433, 0x7f.1, 0177.0.0.1.
  */
 static bool target_is_literal(const char *host, struct in6_addr *out)
 {
@@ -236,8 +236,8 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
     if (!known && !named)
         return TARGET_HOST;
     if (!known && target_is_localhost(host))
-        known = true; /* allowed if ::1 or 127.0.0.1 is */
-    /* The address of a name is checked only when connecting, so any open network suffices here. */
+        known = true; /* it is allowed if ::1 or 127.0.0.1 is allowed */
+    /* A name's address is checked only at the connect, so here any open network permits a port. */
     if (known ? target_is_address_open(rules, &address, port)
               : target_is_port_open(rules, port) || rules->open_count)
         return NULL;
@@ -362,7 +362,7 @@ const char *target_problem(const struct target_rules *rules, const char *url)
 
 /* ---- connect ------------------------------------------------------------------------------- */
 
-/* The machine's own addresses are read again after a second. */
+/* Returns whether the address is the machine's own. Reads these addresses again after a second. */
 static bool target_is_own(struct target_guard *guard, const struct in6_addr *address)
 {
     struct timespec now;

@@ -67,7 +67,7 @@ const char *target_problem(const struct target_rules *rules, const char *url);
 
 /*
  * Returns the URL with its path, query and fragment percent-encoded as browsers do it (WHATWG URL),
- * because servers refuse such bytes raw. Spaces around the URL are dropped. A URL that needs no
+ * because servers refuse other bytes. Spaces around the URL are dropped. A URL that needs no
  * encoding, or that cannot be parsed, is returned unchanged, so check the result with
  * target_problem(). The caller frees it; NULL: out of memory.
  */

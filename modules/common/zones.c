@@ -39,7 +39,7 @@ static bool zone_number(const char **at, int low, int high, int *number)
     return *number >= low && *number <= high;
 }
 
-/* Skips "EST" or "<-03>": at least three characters. */
+/* Skips the name of a zone, such as "EST" or "<-03>". Returns false if the name is invalid. */
 static bool zone_skip_name(const char **at)
 {
     const char *start = *at;

@@ -120,8 +120,8 @@ static int period_find_starts(struct bb_request *rq, struct reading_submission *
 
 /*
  * Notes the mistakes of a period. A reading without a start begins at the commissioning or at the
- * end of the previous reading, so it may end before it begins: a logger with a local clock may
- * write a row for an hour that a clock change skips.
+ * end of the previous reading, so it may end before it begins, for example if a logger with a local
+ * clock writes a row for an hour that a clock change skips.
  */
 static void period_check(struct bb_request *rq, struct reading_submission *submission,
                          const struct reading_item *item, int64_t now)

@@ -45,7 +45,7 @@ struct reading {
     const struct bb_devices *devices;
     void *devices_state;
     void *zones;           /* all time zones, see zones_read() */
-    struct slots *exports; /* in progress (modules/common/slots.h) */
+    struct slots *exports; /* slots of the exports in progress */
 };
 
 /* One reading of a request. If a value is unknown, a mistake has been noted. */
@@ -57,7 +57,7 @@ struct reading_item {
     struct bb_moment sent_start, sent_end;
     bool begins, ends;  /* `start` and `end` are known */
     int64_t start, end; /* ms since 1970 */
-    bool unsure;        /* in a check: other rows decide which pass of a repeated hour it is */
+    bool unsure;        /* rows that are not stored yet decide the pass of a repeated hour */
     bool measured;      /* `wh` is known */
     double wh;          /* a whole number; may exceed int64_t */
 };
@@ -117,8 +117,8 @@ struct bb_device reading_device(struct bb_request *rq);
 
 /*
  * refused.c: keeps refused readings of an organization. reading_refused_add() adds the refused
- * readings of a submission to an array. reading_refused_store() stores the array, in the
- * transaction `tx` unless it is NULL, and returns 0, or -1: `bb_failed(rq)`.
+ * readings of a submission to an array. reading_refused_store() stores the array, in transaction
+ * `tx` if it is not NULL, and returns 0, or -1 if the query failed.
  */
 void reading_refused_add(struct bb_request *rq, const struct reading_submission *submission,
                          json_t *list);
@@ -126,8 +126,8 @@ int reading_refused_store(struct bb_request *rq, struct bb_tx *tx, int64_t organ
                           const json_t *list);
 
 /*
- * local.c: computes the instants of the dates. Delta readings without a start do not get one here.
- * Returns 0, or -1: `bb_failed(rq)`.
+ * local.c: computes the instants of the dates that were sent. Returns 0, or -1 if a query failed.
+ * reading_place() computes the missing starts.
  */
 int reading_place_moments(struct bb_request *rq, struct reading_submission *submission);
 /*

@@ -159,8 +159,8 @@ static void rows_take_notes(struct bb_request *rq, struct call *call, struct bb_
 }
 
 /*
- * Parses the rows of one submission, `count` entries of `ones`. Removes rows that cannot be parsed
- * from the submission and from `ones`.
+ * Initializes a submission from `count` rows in `ones`. Reports rows that cannot be parsed, and
+ * removes them from `ones`.
  */
 static void rows_read(struct bb_request *rq, struct call *call,
                       struct reading_submission *submission, struct one *ones, size_t count)
@@ -292,8 +292,8 @@ struct crowd {
 };
 
 /*
- * Does all steps for a crowd and empties it. The commit fails if another request stores overlapping
- * readings after the search for overlaps. Returns 0 or -1.
+ * Checks a crowd, stores its rows if call->tx is set, and empties it. The commit fails if another
+ * request stores overlapping readings after the check. Returns 0, or -1 if a query failed.
  */
 static int rows_finish(struct bb_request *rq, struct call *call, struct crowd *crowd)
 {

@@ -200,7 +200,7 @@ int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submissi
                 size_t count, int64_t now)
 {
     const struct reading *reading = rq->state;
-    struct bb_value *touched = bb_alloc(rq, count * TOUCH_VALUES * sizeof(*touched)); /* nulls */
+    struct bb_value *touched = bb_alloc(rq, count * TOUCH_VALUES * sizeof(*touched)); /* all null */
     struct bb_value *stored = bb_alloc(rq, 2 * count * STORE_VALUES * sizeof(*stored));
     json_t *(*payloads)[2] = bb_alloc(rq, count * sizeof(*payloads)); /* for each device and type */
     size_t rows = 0;

@@ -20,7 +20,7 @@
 
 #define UPSTREAM_WORKER "worker"
 
-/* The outcomes of calls: they follow enum http_outcome, in the order of the metric's label. */
+/* Outcomes of calls in addition to enum http_outcome, in the order of the metric's label. */
 enum {
     UPSTREAM_BUSY = HTTP_OUTCOMES, /* not sent: too many calls in progress */
     UPSTREAM_PAUSED,               /* not sent: the host is paused */
@@ -63,9 +63,9 @@ enum {
 };
 
 /*
- * One request in progress. The caller and the worker each hold a reference; whichever releases last
- * frees the call. The caller writes it before the hand-over and reads it after the completion; in
- * between, it belongs to the worker.
+ * One request in progress. The caller and the worker each hold a reference; the last release frees
+ * the call. The caller fills it in before the worker gets it, and reads it after the completion. In
+ * between, only the worker uses it.
  */
 struct call {
     STAILQ_ENTRY(call) next; /* in the list of calls handed over */
@@ -437,7 +437,7 @@ static void call_start_incoming(struct upstream *upstream)
     }
 }
 
-/* A call keeps its generation alive, because its request does. */
+/* After a reload, runs until all requests that may still make calls have ended (bb_drained()). */
 static void upstream_work(struct bb_worker_context *context)
 {
     struct upstream *upstream = context->host->state;
