@@ -8,7 +8,7 @@
 
 #include "modules/webhook/api/api.h"
 
-#define EVENTS 100 /* at a time */
+#define EVENTS 100 /* maximum passed at a time */
 
 /* $1 destination, $2 maximum number of events. The webhook that has waited longest comes first. */
 static const struct bb_sql next = {

@@ -1,6 +1,6 @@
 /*
- * The members of a webhook that its owner sets: each has a row in a table. Members with their own
- * routes or jobs have their functions in other files; `signature` has its functions here.
+ * The members of a webhook that its owner sets. Each has a row in the table `options`. Functions of
+ * members that have their own routes or jobs are in other files, except those for `signature`.
  */
 #include <openssl/crypto.h>
 #include <stdlib.h>

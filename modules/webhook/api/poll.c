@@ -117,7 +117,7 @@ struct range {
     int64_t low_xact, next_xact;
 };
 
-/* Looks for events. */
+/* Finds the range of events that follow the consumer's offset. */
 static void poll_look(struct bb_request *rq, struct range *range)
 {
     const struct bb_rows *rows =

@@ -20,8 +20,8 @@ const struct bb_field webhook_hour_fields[] = {
 
 /*
  * GET /api/chat/webhooks/statistics returns the outcomes of the deliveries of the last 24 hours, in
- * the order and pages of the list. For each webhook it reads only the latest MOST deliveries, so
- * the cost of a page is bounded.
+ * the order and pages of the list of webhooks. For each webhook it reads only the latest MOST
+ * deliveries, so the cost of a page is bounded.
  */
 #define MOST "1000"
 enum { PAGE = 200 };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    DEFAULT_AFTER_MAX_S = 60, /* for Retry-After, if the webhook has no policy */
+    DEFAULT_AFTER_MAX_S = 60, /* maximum Retry-After if the webhook has no policy */
     JITTER_FROM_MS = 60000,
     JITTER_PERCENT = 10
 };

@@ -17,7 +17,7 @@ enum {
     HEADER_ROOM = 320,
     SENT_ROOM = 4096, /* for the headers that the log keeps */
     SESSIONS_MS = 3600000,
-    CHECKED = 8 /* receivers checked for one that can be forgotten */
+    CHECKED = 8 /* receivers that are checked to find some that can be freed */
 };
 
 /* TLS sessions, with a count of holders: libcurl cannot free a share that a request uses. */

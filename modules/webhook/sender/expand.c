@@ -15,7 +15,7 @@
 #define PART "128" /* webhooks per statement */
 #define PAYLOAD "webhook_payload(b.body) FROM e JOIN webhook_body b ON b.id = e.body_id"
 #define MATCHING WEBHOOK_FILTERED("(SELECT " PAYLOAD ")")
-#define REST 2 /* times the statement's duration */
+#define REST 2 /* pause after a statement, as a multiple of its duration */
 #define REST_MAX_MS 250
 #define FAILED_MS 60000 /* between two log lines about events that cannot be expanded */
 

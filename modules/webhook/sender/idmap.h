@@ -1,6 +1,6 @@
 /*
  * A hash table from 64-bit ids to structs. Its nodes are members of the structs, which the table
- * does not own, so adding a node needs no memory. A table of zeros is empty. One thread.
+ * does not own, so adding a node needs no memory. A table of zeros is empty. Not thread-safe.
  */
 #ifndef WEBHOOK_IDMAP_H
 #define WEBHOOK_IDMAP_H

@@ -150,7 +150,7 @@ struct parts {
     struct curl_slist *headers;        /* chosen by the webhook's owner; NULL: none */
     struct oauth *oauth;               /* NULL: no access tokens are used */
     struct curl_blob certificate, key; /* client certificate in PEM; data is NULL without one */
-    struct retry_delays retry;         /* of its policy; count 0: webhook.retry_delays */
+    struct retry_delays retry;         /* of its policy; count 0: webhook.retry_delays apply */
 };
 
 /*
@@ -185,7 +185,7 @@ struct subscription {
 
 TAILQ_HEAD(subscription_list, subscription);
 
-/* Pairs of webhook and id. */
+/* A list of pairs of a webhook and an id. */
 struct pairs {
     int64_t *webhooks, *ids;
     size_t count, room;
@@ -413,7 +413,7 @@ int pairs_add(struct pairs *pairs, int64_t webhook, int64_t id);
 void pairs_free(struct pairs *pairs);
 
 /* delivery.c: bodies, and deliveries in memory */
-struct body *body_new(const struct sender_event *event); /* any thread; the caller holds it */
+struct body *body_new(const struct sender_event *event); /* any thread; the caller releases it */
 void body_release(struct sender *sender, struct body *body);
 void bodies_keep(struct sender *sender, size_t bytes);
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body); /* any thread */
@@ -424,7 +424,7 @@ bool delivery_admit(struct sender *sender, struct subscription *subscription,
 void delivery_end(struct sender *sender, struct delivery *delivery); /* no attempt or task has it */
 void delivery_unsettled(struct sender *sender, struct delivery *delivery);
 bool delivery_is_old(const struct sender *sender, const struct delivery *delivery);
-void delivery_put_back(struct sender *sender, struct queue_flow *flow); /* to the log */
+void delivery_put_back(struct sender *sender, struct queue_flow *flow);
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms);
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs);
 

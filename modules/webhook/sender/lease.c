@@ -21,7 +21,7 @@
 #include <time.h>
 
 #define TEND_MS 2000
-#define COUNT_ROUNDS 3 /* the webhooks are counted in every third round */
+#define COUNT_ROUNDS 3 /* every third heartbeat counts the webhooks */
 
 static const struct bb_sql tend = {
     "SELECT me, paused::int, fair, buried, frontier, low_xact, next_xact,"

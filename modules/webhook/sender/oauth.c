@@ -13,7 +13,7 @@ enum {
     TOKEN_MAX = 8192,
     EXPIRES_S = 300, /* if the response has no valid expires_in */
     EXPIRES_MAX_S = 86400,
-    MARGIN_S = 30 /* or a tenth of the lifetime, if that is shorter */
+    MARGIN_S = 30 /* a token is not used in its last 30 s, or last tenth if that is shorter */
 };
 
 /* ---- credentials ---- */

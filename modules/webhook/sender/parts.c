@@ -1,4 +1,4 @@
-/* Reads the rows of webhooks: secrets are opened and keys are prepared. */
+/* Reads the rows of webhooks, opens their secrets and prepares their keys. */
 #include "modules/webhook/sender/internal.h"
 
 #include <openssl/crypto.h>

@@ -5,10 +5,10 @@
 #define OVERHEAD 512 /* cost of a delivery in addition to its bytes */
 #define FIRST_CAP 4  /* cap of a flow that has just become fast */
 #define SLOW_CAP 16
-#define NEAR_CAP 4    /* of a fast flow, in addition to what its traffic needs */
+#define NEAR_CAP 4    /* added to the number in flight that a fast flow's traffic needs */
 #define RATE_MAX 2    /* limit of a flow's rate, in deliveries per millisecond */
 #define DRAIN_MS 1000 /* time in which a flow's waiting items should be sent */
-#define FAR_MS 20  /* above this mean each delivery raises the cap, below it `cap` deliveries do */
+#define FAR_MS 20  /* from this mean on, each delivery raises the cap; below, each cap-th one */
 #define WHILE 64   /* deliveries per struct queue_pace */
 #define SURE 8     /* deliveries after which their mean decides if a flow stays slow */
 #define UNPROVED 8 /* divides the limits of a flow that is not fast, or fails */
@@ -266,7 +266,7 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
     struct queue_flow *flow = item->flow;
     int64_t took_ms = now_ms - item->started_ms;
     size_t half = flow->cap > 1 ? flow->cap / 2 : 1, flying = queue->limits.flow_flying;
-    size_t most = flying < SLOW_CAP ? flying : SLOW_CAP; /* of a slow flow */
+    size_t most = flying < SLOW_CAP ? flying : SLOW_CAP; /* maximum cap of a slow flow */
 
     queue_grow_old(queue, item);
     item->place = QUEUE_RESTING;

@@ -62,7 +62,7 @@ enum {
     " AS s(webhook, after, checked, most, n) CROSS JOIN LATERAL (" from ") d"                      \
     " ORDER BY s.n, d.next_at, d.id"
 
-/* With BB_SQL_LONG, because it reads the bodies, and no short read should wait for it. */
+/* BB_SQL_LONG, because the statements read bodies, and no short read should wait for them. */
 static const struct bb_sql read_logs = {READ(LOG), BB_SQL_LONG};
 static const struct bb_sql read_streams = {
     READ(LOG " UNION ALL (SELECT d.*, w.tries, greatest(w.queued_at, w.at), w.at, w.replay"
@@ -117,8 +117,8 @@ static void read_row(struct bb_request *rq, struct reading *reading, const struc
 }
 
 /*
- * Takes the rows of each stream until a body does not fit. A body that several rows share is read
- * once. Returns 0, or -1 on failure.
+ * Takes the rows of each stream until the bodies would exceed BYTES. A body that several rows share
+ * is read once. Returns 0, or -1 on failure.
  */
 static int read_rows(struct bb_request *rq, struct reading *reading, const struct bb_rows *rows)
 {

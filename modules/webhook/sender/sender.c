@@ -7,11 +7,11 @@
 
 #define CLEAN_MS 30000
 #define STOP_TASKS_MS 5000 /* limit for the database tasks of the last attempts */
-#define LINGER_MS 250      /* for signals of transactions that began before a reload */
+#define LINGER_MS 250      /* how long to send signals of transactions begun before a reload */
 #define IDLE_MS 2000
 #define IDLE_LEAVING_MS 50
 #define SIGNAL_MS 20       /* between two signals to other hosts */
-#define SIGNALS_MAX 10000  /* pairs noted; look_on() finds the rest */
+#define SIGNALS_MAX 10000  /* maximum number of pairs in a list; look_on() finds the others */
 #define SIGNAL_PAIRS "150" /* in a signal: PostgreSQL allows less than 8,000 bytes */
 
 /* ---- database tasks -------------------------------------------------------------------------- */
@@ -438,7 +438,7 @@ static void sender_set_running(struct sender *sender, bool running)
 }
 
 /*
- * A sender that ends gives its shards away at once. It lets the attempts in flight end, as long as
+ * A sender that stops gives its shards away at once. It lets the attempts in flight end, as long as
  * bb_leave_ms() allows, because an attempt that was cut off would be made a second time.
  */
 static void sender_finish(struct sender *sender)

@@ -17,7 +17,7 @@
 
 #include "modules/webhook/base/webhook.h"
 
-/* Borrows the state of the generation. NULL: out of memory. */
+/* Creates a sender, which borrows the state of the generation. NULL: out of memory. */
 struct sender *sender_new(const struct webhook *webhook);
 void sender_free(struct sender *sender);
 
@@ -84,7 +84,7 @@ void sender_pause(struct sender *sender, bool paused);
 
 enum { WEBHOOK_ACTIVE, WEBHOOK_OFF, WEBHOOK_NOT_ADMITTED, WEBHOOK_STATES };
 
-/* SQL of one row: webhooks by state, and the number of events to be expanded. */
+/* A query for one row: numbers of webhooks by state, and number of events to be expanded. */
 #define SENDER_STATES                                                                              \
     "SELECT count(*) FILTER (WHERE active AND admitted), count(*) FILTER (WHERE NOT active"        \
     " AND admitted), count(*) FILTER (WHERE NOT admitted), (SELECT count(*)"                       \
@@ -92,7 +92,7 @@ enum { WEBHOOK_ACTIVE, WEBHOOK_OFF, WEBHOOK_NOT_ADMITTED, WEBHOOK_STATES };
 
 /* Totals since the sender was created, except for the first five, which are current. */
 struct sender_counters {
-    int64_t waiting; /* in memory */
+    int64_t waiting; /* deliveries in memory */
     int64_t in_flight;
     int64_t lag_ms;                   /* how long the oldest due delivery has waited */
     int64_t webhooks[WEBHOOK_STATES]; /* in the database, as of a few seconds ago */
