@@ -130,7 +130,7 @@ static void generation_load_keys(struct generation *g, struct setting_problems *
     char why[128];
 
     if (count > AEAD_KEYS_MAX)
-        return; /* reported when the section was bound */
+        return; /* host_settings_bind() has reported this */
     for (size_t i = 0; i < count; i++)
         hex[i] = json_string_value(json_array_get(keys, i));
     g->seal = aead_keys_new(g->arena, hex, count, why, sizeof why);

@@ -363,8 +363,8 @@ static size_t validate_named(const struct bb_table *table, size_t end, const cha
 }
 
 /*
- * Refuses equal full names, because readers of GET /metrics would reject all metrics. busbar_a_b_c
- * can be the metric b_c of module a, or c of module a_b.
+ * Refuses equal full names: readers of GET /metrics would reject all metrics. For example,
+ * busbar_a_b_c can be metric b_c of module a, or metric c of module a_b.
  */
 static void validate_metric_names(const struct core_module *modules, size_t index,
                                   struct setting_problems *problems)

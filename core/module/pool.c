@@ -34,7 +34,7 @@ struct work_pool {
     unsigned queued, busy;
     bool shared; /* its first thread serves owners with few calls: see pool_take() */
     bool stop;
-    pthread_t *threads; /* array with room for `most`; under the lock */
+    pthread_t *threads; /* array with room for `most`; protected by the lock */
     unsigned most;      /* maximum number of threads */
     unsigned started;
     bool short_told; /* logged that a thread cannot be created */

@@ -21,7 +21,7 @@ struct work_pools *work_pools_new(const struct generation *generation);
 /* Runs the queued calls, then joins the threads. No further call may be submitted. */
 void work_pools_free(struct work_pools *pools);
 
-/* A call of a pool. The caller owns the memory. */
+/* A call of a pool. The caller keeps this struct until `message` has run on the loop. */
 struct pool_call {
     struct message message; /* first member; runs on the loop after `run` has returned */
     struct fair_entry queued;
@@ -37,7 +37,7 @@ struct pool_call {
 
 /*
  * Queues a call in the module's pool `name`, without waiting for it. Returns 0, or -1 if memory ran
- * out or, with `bounded`, the queue is full. Callers with one call at a time need no `bounded`.
+ * out or, if `bounded` is set, the queue is full. Callers with one call at a time do not set it.
  */
 int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
                 struct pool_call *call, bool bounded);

@@ -14,7 +14,7 @@
 #include "core/module/pool.h"
 
 enum {
-    EACH = 8,         /* approximate bytes of a value's text, in addition to strings */
+    EACH = 8,         /* approximate bytes of text per value, without strings */
     NODE = 240,       /* approximate bytes of memory per value, measured with arrays of objects */
     LARGE = 64 * 1024 /* a pool thread writes larger responses */
 };

@@ -112,8 +112,8 @@ struct core_request {
     unsigned hook_depth;             /* number of nested hooks within a transaction */
     const char *hooked;              /* the event of the innermost hook, or NULL */
     bool within_failed;              /* a hook tried to wait, so its event is vetoed */
-    bool committed;                  /* a transaction was committed with the response */
-    bool unanswered;                 /* a transaction was committed without a response */
+    bool committed;                  /* a transaction and its response are final */
+    bool unanswered;                 /* a transaction was committed before a response was set */
     unsigned open_units;             /* units with statements that are not committed */
     struct idempotency *idempotency; /* NULL: the request has no Idempotency-Key */
     struct pg_tx *checked_out;       /* a job's connection for its transactions, or NULL */

@@ -27,7 +27,7 @@
 
 enum { OUTPUT_MAX = 64 << 20, PIPE_SIZE = 65536 };
 
-/* The report of the child, in memory that it shares with its parent: it may end at any time. */
+/* The report of the child, in memory shared with its parent, because the child may crash. */
 struct shared {
     char file[PATH_MAX];
     bool done;  /* the output is complete */

@@ -24,10 +24,10 @@
 
 enum {
     VALUES_MAX = 12000,                      /* maximum values of JSON if the route sets no limit */
-    UPLOAD_HEADS = 1024 * 1024,              /* maximum bytes of a body that are not in parts */
+    UPLOAD_HEADS = 1024 * 1024,              /* maximum bytes of boundaries and part heads */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
     ROOM = 544 * 1024,                       /* size of a buffer: CHUNK and the next piece */
-    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* with one more piece, still below BODY_LARGE */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* plus one piece, it is below BODY_LARGE */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
     OPEN_MAX = 16,          /* after this many complete files, all are synced to disk */
@@ -173,7 +173,7 @@ static enum quota_result body_count(struct http_txn *txn, size_t bytes)
 
 /*
  * Charges more bytes to this transaction. Returns 0; if there is no room, answers with 429 or 503
- * and returns the status. With 0 bytes (small bodies), does not lock the table of all loops.
+ * and returns the status. With 0 bytes (small body), does not lock the table that all loops share.
  */
 static int body_take_room(struct http_txn *txn, size_t bytes)
 {

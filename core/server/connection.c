@@ -256,7 +256,7 @@ static bool connection_make_room(const struct connection *connection)
 /*
  * Counts the connection against http.max_connections and the limit of its address, over all loops.
  * If all are in use, makes room by closing an idle connection of the address that has the most.
- * Some are reserved for addresses with few connections, and further ones for localhost (health
+ * Some places are reserved for addresses with few connections, further ones for localhost (health
  * checks). Trusted proxies have no limit per address. Returns false if there is no room.
  */
 static bool connection_count(struct connection *connection)
@@ -311,7 +311,7 @@ static void connection_free(struct connection *connection)
     free(connection);
 }
 
-/* Accepts a connection, and closes it if a limit is reached. Returns false if none waits. */
+/* Accepts a connection; closes it if a limit is reached. Returns false if none can be accepted. */
 static bool connection_accept(struct http *http, int listener)
 {
     struct sockaddr_storage peer = {0};

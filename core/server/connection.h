@@ -99,7 +99,7 @@ struct http_settings http_settings_of(const struct generation *generation,
 struct streams {
     LIST_HEAD(, bb_stream) open;
     bool refusing;      /* the host is stopping */
-    struct timer timer; /* the next part of a round of checks */
+    struct timer timer; /* starts the next part of a round of checks */
     bool in_round;
     struct bb_stream *next;    /* the next one to be checked in this round */
     struct bb_stream *checked; /* the one whose token is being checked; NULL: none, or closed */

@@ -459,7 +459,7 @@ static bool txn_answer_timeout(struct core_request *rq)
  * handler runs, if the unread responses of the owner have used up its share.
  */
 
-/* Checks the share of the owner before the handler runs. Returns 0 or 429. */
+/* Before the handler: returns 0, or answers 429 if unread responses use up the owner's share. */
 static int txn_check_budget(struct http_txn *txn)
 {
     struct quota_table *table = &quota_tables[QUOTA_ANSWERS];
@@ -729,7 +729,7 @@ static enum MHD_Result txn_answer(struct http_txn *txn)
 
     if (!txn->stream && !txn->rq.fiber) /* frees the rows now: the client may read slowly */
         pg_rows_release(txn->rq.arena);
-    /* counts the response, or replaces it by a 429 or 503 */
+    /* charges the response to its owner, or replaces it by a 429 or 503 */
     if (response->body && response->length >= BODY_LARGE && !txn->response_charge.bytes &&
         txn_count_response(txn, QUOTA_ANSWERS, response->length, &txn->response_charge, &why))
         body_refuse_room(&txn->rq, QUOTA_ANSWERS, why);

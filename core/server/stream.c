@@ -14,7 +14,7 @@
 
 enum {
     SEND_BYTES = 64 * 1024, /* the kernel's send buffer per client, instead of several megabytes */
-    BLOCK_BYTES = 1024,     /* libmicrohttpd's buffer, which is not used */
+    BLOCK_BYTES = 1024,     /* libmicrohttpd's buffer; not used by chunked transfer coding */
     STOP_MS = 1000,         /* time for a client to read the last bytes when the host stops */
     PAUSE_MS = 400,         /* pause between two rounds of checks */
     PORTION = 256,          /* streams checked per loop iteration */
