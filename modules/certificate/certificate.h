@@ -3,11 +3,11 @@
  *
  * A History reading makes one entry of the log. Delta readings are issued for groups of devices, in
  * cycles: the readings that end in a cycle, and the energy carried over from earlier cycles, are
- * issued in whole kWh. The rest is carried over. The job (issue.c) takes new readings
- * from the service "readings", marks the cycles that are due (due.c), issues the cycles that have
- * ended (cycle.c) and History readings (history.c), and updates entries that no longer have to wait
- * for an external issuer. Each step is a transaction that deletes its input and stores its result,
- * so a kill at any time loses nothing, and running the job again changes nothing.
+ * issued in whole kWh. The rest is carried over. The job (issue.c) takes new readings from the
+ * service "readings", marks the cycles that are due (due.c), issues the cycles that have ended
+ * (cycle.c) and History readings (history.c), and updates entries that no longer have to wait for
+ * an external issuer. Each step is a transaction that deletes its input and stores its result, so a
+ * kill at any time loses nothing, and running the job again changes nothing.
  */
 #ifndef CERTIFICATE_H
 #define CERTIFICATE_H

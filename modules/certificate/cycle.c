@@ -143,9 +143,9 @@ static const struct bb_sql issue = {
 /* clang-format on */
 
 /*
- * Stores the energy that counts of the devices in `members`, an array of ids. It is at most the
- * ceiling for the total time of the device's readings, at its age at the beginning of the cycle,
- * and at least the energy that counted before. Returns 0, or -1 if a query failed.
+ * Stores how much energy of each device in `members`, an array of ids, counts: at most the ceiling
+ * for the total time of its readings, computed with its age at the beginning of the cycle, and at
+ * least the energy that counted before. Returns 0, or -1 if a query failed.
  */
 static int cycle_account(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
                          const char *members)
@@ -188,7 +188,7 @@ static int cycle_account(struct bb_request *rq, struct bb_tx *tx, const struct c
                : -1;
 }
 
-/* Deletes the cycle's mark, accounts for its devices and issues the total. Returns 0, or -1. */
+/* Deletes the cycle from certificate_due and issues its energy. Returns 0, or -1 on failure. */
 static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cycle *cycle)
 {
     const struct certificate *certificate = rq->state;
@@ -209,7 +209,7 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
     int64_t carry = bb_cell_int(rq, rows, 0, 1);
 
     if (!cycle->most) {
-        /* about 200,000 hourly readings for cycles of a week, month, quarter, year, or else day */
+        /* devices for 200,000 hourly readings per cycle of a week, month, quarter, year; or day */
         static const char initials[] = "wmqy";
         static const int64_t sizes[] = {1200, 300, 100, 24, 8000};
         size_t size = strcspn(initials, bb_format(rq, "%.1s", bb_cell(rq, rows, 0, 2)));

@@ -3,7 +3,7 @@
  * the organizations with which they are shared.
  *
  * Joining and leaving take effect with the next cycle. Both are functions in schema.sql, so that
- * each of their statements sees what was committed while an earlier one waited for a lock. A
+ * each of their statements sees what was committed while an earlier statement waited for a lock. A
  * device's energy in a running or ended cycle stays with the group in which the device was then.
  * The job processes the readings that the devices of a new group already have.
  *

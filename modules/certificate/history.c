@@ -7,7 +7,7 @@
  * chunks, each in a transaction that also updates the notes. A chunk has a limited number of
  * readings, taken from the first devices. So thousands of devices with one reading each need few
  * chunks, and the chunks of a device with years of readings are not larger. The unique key of
- * entries prevents that a reading is issued twice. A run has a time limit, so that such a device
+ * entries prevents a reading from being issued twice. A run has a time limit, so that such a device
  * does not delay cycles; the job runs again until no reading is left.
  */
 #include "modules/certificate/certificate.h"

@@ -17,8 +17,8 @@
 
 #define PAGE 100
 #define EXPORT_PAGE 1000
-#define FEW_DEVICES 64       /* up to this number, each device's entries are searched */
-#define FEW_ORGANIZATIONS 16 /* more need a long statement: it reads a page of each */
+#define FEW_DEVICES 64       /* up to this number, the entries of each device are searched */
+#define FEW_ORGANIZATIONS 16 /* with more, the statement is long: it reads a page for each */
 #define FEW_ENTRIES 50       /* larger pages use a long statement */
 
 /* Limits of times in responses, in ms since 1970: the years 1 to 9999. */
@@ -45,7 +45,7 @@ enum text {
     IN_STATUS,
     OF_KEY, /* externalId or uuid; from here on, properties of devices */
     OF_COUNTRY,
-    OF_OTHER, /* the country's other code */
+    OF_OTHER, /* the 3-letter code of the country; OF_COUNTRY is the 2-letter code */
     OF_FUEL,
     OF_TYPE,
     CHOSEN, /* ids of devices with these properties; NULL: any device, or above FEW_DEVICES */
@@ -239,7 +239,7 @@ static const struct bb_sql get = {
     "SELECT " CERTIFICATE_COLUMNS " FROM certificate_entry e" CERTIFICATE_OF_ENTRY
     " WHERE " SEES_ENTRY,
     0};
-/* Returns the first 10 entries of the certificate that has entry $3, and the number of all. */
+/* Returns the first 10 entries of the certificate of entry $3, and the number of its entries. */
 static const struct bb_sql get_certificate = {
     "SELECT " CERTIFICATE_COLUMNS ", " BB_SQL_MS("c.created_at") ", e.entries FROM (SELECT a.*,"
     " count(*) OVER () AS entries FROM certificate_entry e JOIN certificate_entry a"

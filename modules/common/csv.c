@@ -81,7 +81,7 @@ static bool csv_is_number(const char *text)
 }
 
 /*
- * Appends the text, writes an apostrophe before each formula, and doubles each quote. If `csv` is
+ * Appends the text with an apostrophe before each formula, and with each quote doubled. If `csv` is
  * NULL, appends nothing. Returns whether the text needs an apostrophe.
  */
 static bool csv_defuse(struct csv *csv, const char *text)

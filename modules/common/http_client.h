@@ -34,8 +34,8 @@ struct http_client_options {
     int64_t idle_s;     /* seconds for which an unused connection is kept */
     size_t connections; /* maximum number of idle connections */
     bool http2;         /* if a server offers it over TLS */
-    /* Called after each wait, before a socket is used; false ends all requests in flight as late,
-     * and closes all connections. NULL: not called. */
+    /* Called after each wait, before a socket is used. If it returns false, the client ends all
+     * requests in flight with HTTP_LATE, and closes all connections. NULL: not called. */
     bool (*goes_on)(const void *arg);
     const void *arg;
 };
@@ -54,11 +54,11 @@ struct http_request {
     const char *method, *url;
     struct curl_slist *headers;
     const char *body;   /* NULL: no body, or in `file` */
-    FILE *file;         /* the whole file is the body; at its beginning; NULL: in `body` */
+    FILE *file;         /* the body is this file, from its beginning; NULL: it is in `body` */
     int64_t length;     /* bytes of the body */
     int64_t timeout_ms; /* for the whole request */
     /* Called for each piece of the body if the status is 200. Returns 0, or -1 to end the request.
-     * If it is NULL, or with another status, the body is stored in `bytes`. */
+     * If `take` is NULL or the status is not 200, the body is stored in `bytes`. */
     int (*take)(void *arg, const char *bytes, size_t length);
     size_t body_max;   /* a response with a longer body is HTTP_BROKEN */
     size_t bytes_max;  /* how many bytes of a body are stored in `bytes`; 0: all */
@@ -89,7 +89,7 @@ struct http_request {
     CURL *easy;
     LIST_ENTRY(http_request) link; /* in the list of requests in flight */
     struct target_socket socket;
-    int64_t late_at_ms; /* the client ends the request then if libcurl has not done so */
+    int64_t late_at_ms; /* when the client ends the request if libcurl has not ended it */
     size_t room, head_bytes, body_bytes;
 };
 

@@ -1,4 +1,4 @@
-/* The organizations whose data a request may use, and checks that an organization exists. */
+/* The organizations whose data a request may use. Also checks whether an organization exists. */
 #ifndef COMMON_SCOPE_H
 #define COMMON_SCOPE_H
 

@@ -17,7 +17,7 @@ static const int conflict[] = {409, 0}, conflict_or_absent[] = {404, 409, 0};
 
 /* clang-format off */
 
-/* The members of a problem that a response reports, of a row of a file or of a reading. */
+/* The members of a problem in a response, which concerns a row of a file or a reading. */
 static const struct bb_field problem_fields[] = {
     {.name = "field", .type = BB_TEXT, .flags = BB_REQUIRED, .example = "value",
      .help = "The column or member; empty if the problem concerns the whole row."},

@@ -70,7 +70,7 @@ static int target_address(struct in6_addr *out, const struct sockaddr *from)
 
 /* ---- rules ---- */
 
-/* Ports of other services than web servers. Below 1024, only ports 80 and 443 are allowed. */
+/* Refused ports above 1024, which other services use. Below 1024, only 80 and 443 are allowed. */
 static const int closed_ports[] = {
     1080, 1433, 1521, 1719, 1720, 1723,  2049,  2375,  2376,  2379,  2380, 3306,
     3389, 3659, 4045, 4190, 5060, 5061,  5432,  5433,  5672,  5900,  5984, 6000,
@@ -237,7 +237,7 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
         return TARGET_HOST;
     if (!known && target_is_localhost(host))
         known = true; /* it is allowed if ::1 or 127.0.0.1 is allowed */
-    /* A name's address is checked only at the connect, so here any open network permits a port. */
+    /* A name's address is checked at the connect, so if a network is open, any port passes here. */
     if (known ? target_is_address_open(rules, &address, port)
               : target_is_port_open(rules, port) || rules->open_count)
         return NULL;

@@ -24,11 +24,11 @@
 #define TARGET_URL_MAX 2048 /* characters */
 
 struct target_rules {
-    struct bb_network *networks; /* special networks that are allowed nevertheless */
+    struct bb_network *networks; /* the setting allow_networks */
     size_t network_count;
-    struct bb_network *open; /* networks that are allowed on every port */
+    struct bb_network *open; /* the setting open_networks: allowed on every port */
     size_t open_count;
-    const json_t *ports; /* borrowed: ports that are allowed nevertheless */
+    const json_t *ports; /* borrowed: the setting allow_ports */
 };
 
 // clang-format off

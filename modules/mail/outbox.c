@@ -320,7 +320,7 @@ static void outbox_take(struct bb_request *rq, void *arg)
     int64_t length = bb_cell_bytes(bb_cell(rq, rows, 0, 3), sealed, room);
     int failed = -1;
 
-    if (length >= 0) /* -1: no key decrypts it, -2: out of memory */
+    if (length >= 0) /* bb_unseal() returns -1 if it has no key for it, -2 if out of memory */
         failed = bb_unseal(rq->host, sealed, (size_t)length, SEAL_PURPOSE, &taken->message,
                            &taken->call.length);
     if (bb_cell_int(rq, rows, 0, 5)) {

@@ -32,7 +32,7 @@ struct nats_settings {
 struct nats {
     const struct nats_settings *settings;
     struct bb_service log;
-    natsConnection *connection; /* this and the next two: for the pool's thread and nats_close() */
+    natsConnection *connection; /* the pool's thread and nats_close() use it and the next two */
     jsCtx *jetstream;
     size_t server;        /* index of the server to connect to */
     bool failed;          /* an event could not be published in this run of the job */
@@ -169,7 +169,7 @@ static void nats_run(struct bb_request *rq)
         bb_again(rq);
     if (more || nats->failed || !nats->logged_ms)
         return;
-    bb_log(rq, BB_INFO, "events can be published again"); /* none is waiting any more */
+    bb_log(rq, BB_INFO, "events can be published again"); /* no event is waiting any more */
     nats->logged_ms = 0;
     atomic_store(&nats->late_ms, 0);
 }

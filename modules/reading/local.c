@@ -34,7 +34,7 @@ struct placing {
     const struct reading_item *before, *behind; /* the neighbors; NULL: none */
     struct zone_times starts, ends;
     bool begins, closes;            /* whether the zone's clock shows the start and the end */
-    const struct zone_times *twice; /* a repeated time that other readings decide; NULL: none */
+    const struct zone_times *twice; /* a repeated time whose pass other readings decide; or NULL */
 };
 
 /* clang-format off */
@@ -218,7 +218,7 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
         local_note_repeated(rq, p, "startDate", item->sent_start.ms, starts->at[0], starts->at[1]);
         return 0;
     }
-    /* It ends at the change only if the next row, with an earlier local start, shows the change. */
+    /* The reading ends at the change only if the next row starts at an earlier local time. */
     if (pass == 0 && closes &&
         !(behind && behind->has_start && behind->sent_start.local &&
           behind->sent_start.ms < item->sent_end.ms)) {

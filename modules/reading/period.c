@@ -6,7 +6,7 @@
 
 #include "modules/reading/reading.h"
 
-#define AHEAD_MS INT64_C(300000) /* how far a sender's clock may be ahead */
+#define AHEAD_MS INT64_C(300000) /* how far the clock of a sender may be ahead */
 
 /* ---- each submission ---- */
 

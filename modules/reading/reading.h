@@ -153,7 +153,7 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 int reading_store(struct bb_request *rq, struct reading_submission *submission);
 /*
  * Adds the readings and their events to `tx`, which must be a transaction, or a unit if there is
- * one submission. Each submission has another device; they are sorted by its id. `now` is in ms
+ * one submission. The submissions are of different devices, sorted by device id. `now` is in ms
  * since 1970. After the commit the metrics count the readings. Returns 0, or -1 on failure.
  */
 int reading_add(struct bb_request *rq, struct bb_tx *tx, struct reading_submission *const *list,

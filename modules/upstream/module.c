@@ -75,7 +75,7 @@ struct call {
     atomic_bool left;      /* the caller does not wait any more */
     bool handed, answered; /* whether the worker got the call, and the caller got the result */
     int64_t account;       /* the account that holds the slot */
-    /* what counts against upstream.memory: body and body_max; later only the response */
+    /* bytes that count against upstream.memory: the body and body_max; later only the response */
     size_t bytes_held;
 
     /* The request, copied. */
@@ -387,7 +387,7 @@ static int call_take_headers(struct call *call)
     return 0;
 }
 
-/* Hands the result to the caller: after bb_completion_signal(), the call belongs to the caller. */
+/* Sets the call's result. After bb_completion_signal(), the call belongs to its caller. */
 static void call_done(struct http_request *http)
 {
     struct call *call = http->arg;
