@@ -2,9 +2,8 @@
  * Expands events that match too many webhooks for the publisher's transaction (enqueue.c): creates
  * their deliveries after the commit, PART per statement, each in a separate transaction. The same
  * statement advances webhook_expansion.done, so that each webhook gets exactly one delivery, even
- * if another host continues. The accounts that raised the events take turns.
- * After a statement this host rests for twice its duration, so that many deliveries do not keep the
- * database from other work.
+ * if another host continues. The accounts that raised the events take turns. After a statement this
+ * host rests for twice its duration, so that the database has time for other work.
  */
 #include "modules/webhook/sender/internal.h"
 

@@ -205,8 +205,7 @@ int health_store(struct bb_request *rq, struct bb_tx *tx, struct recording *reco
     return rows ? 0 : -1;
 }
 
-/* ---- the job: deliveries that were abandoned after the last event of their webhook ------------
- */
+/* ---- the job: deliveries that were abandoned after the last event of their webhook ---------- */
 
 static int health_report(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
