@@ -71,7 +71,7 @@ void webhook_refresh_owners(struct bb_request *rq)
     scope_refresh(rq, NULL);
 }
 
-/* Handles changes of accounts, sessions and keys. Only accounts affect the scopes of webhooks. */
+/* Handles a change of an account, or of the signing keys, which do not affect any scope. */
 void webhook_auth_heard(void *state, const char *payload)
 {
     const struct webhook *webhook = state;
