@@ -233,7 +233,7 @@ const struct bb_field *field_find(const struct bb_table *fields, const char *nam
 /*
  * ---- e-mail addresses ----
  *
- * Accepts addresses as mail servers do: no quotes, no comments, no address literals. Domains are
+ * Accepts the common form of addresses: no quotes, no comments, no address literals. Domains are
  * converted to A-labels, the form used in DNS, so that bücher.example and xn--bcher-kva.example are
  * equal.
  */

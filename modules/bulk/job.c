@@ -208,9 +208,9 @@ void bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
                         struct bulk_job *job)
 {
     /*
-     * Rows with problems have failed; other rows after the cursor are cancelled. A separate
-     * statement counts them: the statement that cancelled the job may have waited for a batch, and
-     * its snapshot does not show the changes of that batch.
+     * Rows with problems have failed, and other rows after the cursor are cancelled. This statement
+     * counts the failed rows. The one that cancelled the job could not: it may have waited for a
+     * batch in progress, and its snapshot does not show the changes of this batch.
      */
     static const struct bb_sql total = {
         "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"

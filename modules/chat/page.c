@@ -21,14 +21,14 @@ enum {
  * $1 to $8 the members of struct chat_cursor from `seen` to `event`, $9 maximum bytes.
  *
  * A block has the next rows in the order of transaction, conversation, seq. It is sent in an order
- * that follows the chain of each conversation, because a transaction may store its message in a
- * chain after a transaction with a higher ID. Messages that the reader has seen have a null text.
+ * that follows the chain of each conversation: in a chain, a message can come after a message of
+ * a transaction with a higher ID. Messages that the reader has seen have a null text.
  *
  * Rows restored from a dump have transaction IDs of another cluster. To exclude them, the statement
- * requires that the ID is below the xmax of the current snapshot, and is xmin, the ID of the
- * transaction that really wrote the row. (No row is written under a savepoint.)
+ * requires that `xid` is below the xmax of the current snapshot, and equals the row's xmin: the ID
+ * of the transaction that really wrote the row. (No row is written under a savepoint.)
  *
- * LOST: messages that the reader has not seen may have been archived (archive.c).
+ * The column LOST: whether messages that the reader has not seen may be in the archive (archive.c).
  */
 static const struct bb_sql read_page = {
     "SELECT coalesce($2::pg_snapshot, n.now), " CHAT_HOME ", coalesce((SELECT"

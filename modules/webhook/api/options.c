@@ -1,6 +1,6 @@
 /*
- * The members of a webhook that its owner sets. Each has a row in the table `options`. Functions of
- * members that have their own routes or jobs are in other files, except those for `signature`.
+ * The members of a webhook that its owner sets. Each has a row in the table `options`. This file
+ * has the functions of headers, retryPolicy, disablePolicy and signature; others are elsewhere.
  */
 #include <openssl/crypto.h>
 #include <stdlib.h>
