@@ -125,7 +125,7 @@ int webhook_recover(struct bb_request *rq)
 
 int webhook_test(struct bb_request *rq)
 {
-    /* The row in webhook_waiting also keeps the owner of the shard from sending the ping. */
+    /* Until `next_at`, the row in webhook_waiting keeps the shard's owner from sending the test. */
     static const struct bb_sql insert = {
         "WITH found AS (SELECT h.id, h.kind FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
         " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
