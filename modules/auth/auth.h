@@ -76,7 +76,7 @@ extern const struct bb_accounts auth_accounts;
 unsigned auth_role_bit(const char *name); /* 0: unknown role */
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
-/* Sends a page. Select auth_page_limit() + 1 rows: the last one shows that another page exists. */
+/* A page has at most auth_page_limit() rows. Select one more: it shows that a page follows. */
 int64_t auth_page_limit(struct bb_request *rq);
 int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows,
                     const struct bb_field *fields, size_t count);

@@ -253,7 +253,7 @@ struct device_record device_in_path(struct bb_request *rq, enum device_look_up h
 int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
                 const struct device_record *record, json_t *changed);
 
-/* documents.c: stores the request's files in the quota of `organization`, or ends the request. */
+/* documents.c: stores the files if the quota of `organization` allows it, or ends the request. */
 struct device_documents device_documents_take(struct bb_request *rq, int64_t organization);
 /* Call after the response: removes files that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
