@@ -68,7 +68,7 @@ part_browser() {
     log=$place/host.log
     port=$(free_port)
     # The tests register more accounts than one address may in the usual window.
-    { cat "$top/conf/start.yaml"; printf '\nauth:\n  registrations_per_address: 1000\n'; } >"$place/busbar.yaml"
+    { cat "$top/conf/start.yaml"; printf '\nauth:\n  registrations_per_address: 1000\n  argon2_memory: 64\n'; } >"$place/busbar.yaml"
     BUSBAR_CONF=$place/busbar.yaml BUSBAR_VAR=$place/var BUSBAR_PORT=$port started "$log" || { fail "browser: ./start failed"; return; }
     browser_run "$place" "$port" "$@"
     kill -TERM "$start_pid"

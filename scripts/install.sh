@@ -421,6 +421,7 @@ sys.exit(f"the bill of materials is wrong: {bad}" if bad else 0)' "$out" "$top"
 # and at another time, it has the same bytes.
 install_repeat() {
     local context=$top/build/boost-context log=$top/build/repeat.log at=$work/elsewhere/deeper
+    local -x XZ_OPT=-0 # the best compression needs a minute more
 
     [ -e "$context/libboost_context.a" ] || context=
     mkdir -p "$at"
@@ -475,6 +476,7 @@ dist_wanted() {
 # (make check), installs, and cleans up.
 install_dist() {
     local tarball differ context=$top/build/boost-context
+    local -x XZ_OPT=-0
 
     [ -e "$context/libboost_context.a" ] || context=
     rm -f "$top"/build/gcc/busbar-*.tar.xz
