@@ -19,7 +19,7 @@ const titles = {
   D3: 'D3: eight logins to one account at a time',
   D4: 'D4: messages of 200 kB, 1,000 webhooks each',
   D5: 'D5: lists of devices and conversations, unread counts',
-  D6: 'D6: chains of 64 MiB, read fast and slowly',
+  D6: 'D6: conversations of 64 MiB, read fast and slowly',
   D9: 'D9: idle connections, more than an address may have',
   D10: 'D10: uploads that do not end',
   D13: 'D13: responses that nobody reads',

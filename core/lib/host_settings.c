@@ -59,7 +59,7 @@ const struct host_section host_sections[] = {
     {"log", "The log, on standard error or in a file.", BB_TABLE(log_fields)},
     {"idempotency", "Requests with an Idempotency-Key.", BB_TABLE(idempotency_fields)},
     {"control", "The socket for commands to a running host.", BB_TABLE(control_fields)},
-    {"host", "Handling of failing modules; see operating.md.", BB_TABLE(host_fields)},
+    {"host", "Crash reports and failing modules; see operating.md.", BB_TABLE(host_fields)},
     {"reload", "Reloads of the configuration.", BB_TABLE(reload_fields)},
 };
 

@@ -334,7 +334,7 @@ static const struct bb_job jobs[] = {
 static const struct bb_field settings[] = {
     {.name = "retention_days", .type = BB_INT, .flags = BB_DAYS, .min = 1, .max = 36500,
      .fallback = "400", .bind = BB_BIND(struct audit_settings, retention_days),
-     .help = "The records of a month are deleted together, this number of days after its end."},
+     .help = "The records of a month are deleted together, this number of days after the month ends."},
 };
 
 static const struct bb_route routes[] = {

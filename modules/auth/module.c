@@ -500,14 +500,14 @@ static const struct bb_field settings[] = {
     SETTING_INT(pending_days, BB_DAYS, 1, 3650, "30",
         "Days after which accounts that were never approved are deleted."),
     SETTING_BOOL(register_silent, "false",
-        "Whether a registration always gets 202, which does not reveal whether an e-mail exists."),
+        "Whether a registration always gets 202, which does not reveal whether the e-mail has an account."),
     {.name = "link", .type = BB_TEXT, .max = 1024, .fallback = "",
      .bind = BB_BIND(struct auth_settings, link),
      .help = "Address of the page that mails link to: {token} stands for the token, and {purpose} "
              "for reset, confirm or invite. Empty: the mails contain the token only.",
      .example = "https://busbar.example/console#/link/{purpose}?token={token}"},
     SETTING_INT(links_per_address, 0, 1, 1000000, "20",
-        "Maximum number of requests for mails with a link from an address within login_window."),
+        "Maximum number of mails with a link that an address can request within login_window."),
     SETTING_BOOL(confirm_email, "false",
         "Whether a registration sends a mail with a link, which must be used before an Admin "
         "approves the account. Needs the module mail."),

@@ -50,10 +50,10 @@ static const struct bb_field email_item[] = {{.name = "item", .type = BB_EMAIL}}
 #define SETTINGS struct certificate_settings
 static const struct bb_field settings[] = {
     SETTING_INT(threshold, 0, 1, 1000000000, "1000",
-        "Minimum energy in Wh of a History reading, or of a cycle of a group, for which a "
-        "certificate is issued."),
+        "Minimum energy in Wh for a certificate. For a reading of the type History, its energy "
+        "counts; for a group of devices, the energy of a cycle."),
     SETTING_CHOICE(issuer, issuer, "internal",
-        "internal: certificates succeed at once. external: an external issuer sets their status."),
+        "internal: certificates are Succeeded at once. external: an external issuer sets their status."),
     {.name = "issuers", .type = BB_LIST, .max = 256, .fallback = "[]",
      .fields = BB_TABLE(email_item),
      .bind = BB_BIND(struct certificate_settings, issuers),

@@ -30,9 +30,9 @@ static const struct bb_field settings[] = {
         "Maximum number of KiB buffered for a slow client. Further messages are read from the "
         "database when the client continues to read."),
     SETTING_INT(long_answers, 0, 1, 4096, "64",
-        "Maximum number of long chains and lists being sent. Each needs a few MiB of memory."),
+        "Maximum number of responses over 200 rows or 128 KiB that a host sends at a time. Each needs a few MiB."),
     SETTING_INT(long_answers_per_account, 0, 1, 4096, "16",
-        "Maximum number of long chains and lists being sent for an account."),
+        "Maximum number of such long responses (see long_answers) that a host sends to an account at a time."),
     SETTING_INT(streams_per_account, 0, 1, 1000000, "256",
         "Maximum number of open streams of an account on each host."),
     SETTING_INT(retention_days, BB_DAYS, 0, 36500, "0",

@@ -38,11 +38,11 @@ struct target_rules {
     {.name = "allow_networks", .type = BB_LIST, .max = 256, .fallback = "[]",                      \
      .bind = BB_BIND(settings, allow_networks), .fields = BB_TABLE(target_network_item),           \
      .help = "Private or special networks that " who " may reach; an entry may name several, "     \
-             "separated by commas.",                                                               \
-     .example = "[\"10.20.0.0/16\"]"},                                                             \
+             "separated by commas.", .example = "[\"10.20.0.0/16\"]"},                             \
     {.name = "allow_ports", .type = BB_LIST, .max = 256, .fallback = "[]",                         \
      .bind = BB_BIND(settings, allow_ports), .fields = BB_TABLE(target_port_item),                 \
-     .help = "Ports that " who " may reach in addition to 80, 443 and most ports from 1024 on."},  \
+     .help = "Ports that " who " may reach in addition to 80, 443, and ports from 1024 on except " \
+             "ports of well-known services such as databases."},                                   \
     {.name = "open_networks", .type = BB_LIST, .max = 256, .fallback = "[]",                       \
      .bind = BB_BIND(settings, open_networks), .fields = BB_TABLE(target_network_item),            \
      .help = "Networks that " who " may reach on every port; they do not have to be in "           \

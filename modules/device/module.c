@@ -24,7 +24,7 @@ static const char *const stores[] = {"directory", "s3", NULL};
 static const struct bb_field settings[] = {
     {.type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX, .fallback = "2000",
      SETTING(default_yield,
-        "Yield in kWh per kW and year of a device if neither the device nor yields has one.")},
+        "Yield of a device in kWh per kW and year, if the device has none and yields lacks its country.")},
     {.type = BB_OBJECT, .fallback = "{}", SETTING(yields,
         "Yields of countries in kWh per kW and year, for example {DE: 950, ES: 1600}.")},
     SETTING_CHOICE(store, stores, "directory",

@@ -56,7 +56,7 @@ static void reading_partitions(struct bb_request *rq)
 static const struct bb_field settings[] = {
     {.name = "margin", .type = BB_NUMBER, .min = 1, .max = 100, .fallback = "1.2",
      .bind = BB_BIND(struct reading_settings, rule.margin),
-     .help = "Factor by which the plausible ceiling exceeds the expected energy."},
+     .help = "A reading is refused if its energy exceeds the expected energy times this factor."},
     {.name = "degradation", .type = BB_NUMBER, .min = 0, .max = 1, .fallback = "0.005",
      .bind = BB_BIND(struct reading_settings, rule.degradation),
      .help = "Fraction of its power that a device loses in each year after the first."},

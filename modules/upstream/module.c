@@ -473,8 +473,8 @@ static const struct bb_field settings[] = {
         "Maximum number of requests to other servers in progress for an account. All public "
         "routes, jobs and hooks together count as one account."),
     SETTING_INT(memory, 0, 1, 65536, "256",
-        "Maximum memory in MiB. A request in progress counts with its body and the maximum size of "
-        "its response; afterwards its response counts while it is used. Further requests fail."),
+        "Maximum memory in MiB. For a request in progress, its body and the maximum size of its response count; "
+        "later only its response counts, until the module has used it. Further requests fail."),
     SETTING_INT(connections, 0, 1, 4096, "64", "Maximum number of idle connections on each host."),
     SETTING_INT(connection_idle, BB_SECONDS, 1, 3600, "60",
         "Seconds after which an idle connection is no longer used. It is closed when the next "

@@ -99,13 +99,13 @@ static const struct bb_field settings[] = {
     SETTING_INT(retention_days, BB_DAYS, 2, 3650, "30",
         "Days for which deliveries and their attempts are kept."),
     SETTING_INT(delivered_retention_days, BB_DAYS, 0, 3650, "0",
-        "Days for which successful deliveries are kept, up to retention_days. 0: retention_days."),
+        "Days for which successful deliveries are kept, up to retention_days. 0: for retention_days."),
     TARGET_SETTINGS(struct webhook_settings, "webhooks"),
     SETTING_INT(slots, 0, 1, 1024, "256",
-        "Maximum number of attempts on each host that began in the last 100 ms; 8 times as many may be in progress."),
+        "Maximum number of attempts younger than 100 ms on each host. All attempts in progress: 8 times as many."),
     SETTING_INT(slots_per_webhook, 0, 1, 1024, "64", "Maximum number of attempts in progress for a webhook."),
     SETTING_INT(connections, 0, 1, 65536, "2048",
-        "If a host has more open connections, it closes idle ones. Connections in use are not limited."),
+        "If a host has more open connections than this, it closes idle ones. Connections in use are not limited."),
     SETTING_INT(connections_per_receiver, 0, 1, 1024, "64",
         "Maximum number of idle connections to a receiver (scheme, host and port)."),
     SETTING_INT(connection_idle, BB_SECONDS, 1, 3600, "60",
@@ -117,7 +117,7 @@ static const struct bb_field settings[] = {
         "Maximum number of deliveries of a webhook in memory."),
     SETTING_INT(per_account, 0, 1, 1000000, "1000", "Maximum number of webhooks of an account."),
     SETTING_INT(tests, 0, 1, 4096, "128",
-        "Maximum number of tests in progress on each host. One account may use a sixteenth of it (rounded up)."),
+        "Maximum number of webhook tests in progress on each host. One account may use a sixteenth of it, rounded up."),
 };
 
 static const struct bb_field id_segment[] = {
