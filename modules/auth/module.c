@@ -494,7 +494,7 @@ static const struct bb_field settings[] = {
         "Maximum number of failed logins from an address within login_window, to accounts that "
         "have never logged in from this address."),
     SETTING_INT(login_window, BB_SECONDS, 1, 86400, "60",
-        "Seconds for which failed logins and registrations are counted. Each counter begins with its first event."),
+        "Seconds for which failed logins and registrations are counted. A counter begins with the first of them."),
     SETTING_INT(registrations_per_address, 0, 1, 1000000, "20",
         "Maximum number of registrations from an address within login_window."),
     SETTING_INT(pending_days, BB_DAYS, 1, 3650, "30",
