@@ -200,7 +200,7 @@ static inline json_t *bb_rows_fields(struct bb_request *rq, const struct bb_rows
     return list;
 }
 
-/* Answers with the rows of bb_page(), each as bb_row_fields() converts it from column 0 on. */
+/* Answers with the rows that bb_page() returns, each converted by bb_row_fields() from column 0. */
 static inline int bb_reply_fields(struct bb_request *rq, const struct bb_rows *rows, size_t limit,
                                   size_t key, const struct bb_field *fields, size_t members)
 {

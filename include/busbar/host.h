@@ -73,7 +73,7 @@ static inline int bb_open_fail(struct bb_host *host, const char *format, ...)
     return failed;
 }
 
-/* Like bb_open_fail() with a plain text instead of a format. */
+/* Like bb_open_fail(), but `text` is not a format. */
 static inline int bb_open_fail_text(struct bb_host *host, const char *text)
 {
     return host->api->open_fail_text(host, text);
@@ -127,7 +127,7 @@ static inline void bb_host_log(struct bb_host *host, enum bb_level level, const 
     va_end(args);
 }
 
-/* Like bb_host_log() with a plain text instead of a format. */
+/* Like bb_host_log(), but `text` is not a format. */
 static inline void bb_host_log_text(struct bb_host *host, enum bb_level level, const char *text)
 {
     host->api->host_log_text(host, level, text);

@@ -20,7 +20,7 @@ static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
     return rq->api->reply(rq, status, json);
 }
 
-/* Like bb_reply() with bytes of another Content-Type, which are copied. */
+/* Like bb_reply(), with a body of the Content-Type `type`. Copies the bytes. */
 static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *type,
                                  const void *bytes, size_t length)
 {
@@ -29,7 +29,7 @@ static inline int bb_reply_bytes(struct bb_request *rq, int status, const char *
 
 /*
  * Answers with 200 and `length` bytes of a file, which are read and sent piece by piece. Takes
- * `fd`. Set Content-Type with bb_reply_header().
+ * ownership of `fd`. Set Content-Type with bb_reply_header().
  */
 static inline int bb_reply_file(struct bb_request *rq, int fd, int64_t length)
 {
@@ -51,7 +51,7 @@ static inline int bb_fail(struct bb_request *rq, int status, const char *format,
     return answered;
 }
 
-/* Like bb_fail() with a plain text instead of a format, or NULL. */
+/* Like bb_fail(), but `text` is not a format, and may be NULL. */
 static inline int bb_fail_text(struct bb_request *rq, int status, const char *text)
 {
     return rq->api->fail_text(rq, status, text);
@@ -69,17 +69,17 @@ static inline int bb_invalid(struct bb_request *rq, const char *field, const cha
     return answered;
 }
 
-/* Like bb_invalid() with a plain text instead of a format. */
+/* Like bb_invalid(), but `problem` is not a format. */
 static inline int bb_invalid_text(struct bb_request *rq, const char *field, const char *problem)
 {
     return rq->api->invalid_text(rq, field, problem);
 }
 
 /*
- * Adds the code of a problem {"field","problem"}, and its parameters, if it has no code yet and its
- * text is one of the host's texts, such as "is required" (docs/reference.md lists them).
- * The functions for error responses do this for all their problems. Call it for problems in a
- * response that is a success.
+ * Adds `code`, and `params` if the code has any, to a problem {"field","problem"} whose text is one
+ * of the host's, such as "is required" (docs/reference.md lists them). Does nothing if the problem
+ * has a code. The functions for error responses do this for all their problems. Call it for
+ * problems in a successful response.
  */
 static inline void bb_set_code(struct bb_request *rq, json_t *problem)
 {
@@ -112,7 +112,7 @@ static inline int bb_fail_listed(struct bb_request *rq, int status, json_t *erro
     return answered;
 }
 
-/* Like bb_fail_listed() with a plain text instead of a format. */
+/* Like bb_fail_listed(), but `text` is not a format. */
 static inline int bb_fail_listed_text(struct bb_request *rq, int status, json_t *errors,
                                       const char *text)
 {
@@ -156,7 +156,7 @@ static inline void bb_warn(struct bb_request *rq, const char *format, ...)
     va_end(args);
 }
 
-/* Like bb_warn() with a plain text instead of a format. */
+/* Like bb_warn(), but `text` is not a format. */
 static inline void bb_warn_text(struct bb_request *rq, const char *text)
 {
     rq->api->warn_text(rq, text);

@@ -177,7 +177,7 @@ static inline const char *bb_client_address(struct bb_request *rq)
     return rq->api->client_address(rq);
 }
 
-/* Returns all metrics of the host and its modules in Prometheus's text format 0.0.4. */
+/* Returns all metrics in Prometheus's text format 0.0.4, in the request's memory; sets *length. */
 static inline char *bb_metrics(struct bb_request *rq, size_t *length)
 {
     return rq->api->metrics(rq, length);
@@ -205,7 +205,7 @@ static inline void bb_log(struct bb_request *rq, enum bb_level level, const char
     va_end(args);
 }
 
-/* Like bb_log() with a plain text instead of a format. */
+/* Like bb_log(), but `text` is not a format. */
 static inline void bb_log_text(struct bb_request *rq, enum bb_level level, const char *text)
 {
     rq->api->log_text(rq, level, text);
@@ -222,7 +222,7 @@ static inline void bb_print(struct bb_request *rq, const char *format, ...)
     va_end(args);
 }
 
-/* Like bb_print() with a plain text instead of a format. */
+/* Like bb_print(), but `text` is not a format. */
 static inline void bb_print_text(struct bb_request *rq, const char *text)
 {
     rq->api->print_text(rq, text);

@@ -25,8 +25,8 @@ static inline int bb_offload(struct bb_request *rq, const char *pool, void (*wor
 
 /*
  * Like bb_offload(), and counts the call for a subject, such as the account whose password is
- * checked. `subject` is a hash of its name, not 0. All calls for a subject together may use only
- * the share of the pool that one client may use, from however many addresses they come.
+ * checked. `subject` is a hash of its name, not 0. All calls for a subject, from any number of
+ * client addresses, may together use only the share of the pool that one client may use.
  */
 static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64_t subject,
                                  void (*work)(void *), void *arg)

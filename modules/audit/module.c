@@ -51,7 +51,7 @@ static bool audit_is_email(const char *text)
 }
 
 /*
- * Returns the part of a value that is stored: of a URL, the part before the query, which may have
+ * Returns the part of a value that is stored. The query of a URL is omitted, because it may have
  * secrets. NULL: nothing is stored, because the value is secret, has undeclared members (they may
  * be secret), is longer than *room bytes, or may be a password typed into the wrong field.
  */

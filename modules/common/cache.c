@@ -15,7 +15,7 @@ enum { WAYS = 8, TAIL = 16 };
 
 struct entry {
     uint64_t hash;
-    uint64_t used; /* number of the last use; 0: free */
+    uint64_t used; /* value of `uses` at the last use; 0: the entry is free */
     size_t length, size;
     char *bytes; /* the key, then the value */
 };

@@ -1,6 +1,6 @@
 /*
- * Writes rows of CSV (RFC 4180) into a growing buffer. In a spreadsheet, no text becomes a formula;
- * csv_take_back() restores the text when an export is imported. No side effects; any thread.
+ * Writes rows of CSV (RFC 4180) into a growing buffer. A text that a spreadsheet would read as a
+ * formula gets a prefix, which csv_take_back() removes when an export is imported. Any thread.
  */
 #ifndef COMMON_CSV_H
 #define COMMON_CSV_H

@@ -238,7 +238,7 @@ static bool http_is_servers_fault(const struct http_request *request, CURLcode c
 /* Sets the result of a request that has ended. */
 static void http_judge(struct http_request *request, CURLcode code)
 {
-    /* For a line above 100 KiB, libcurl returns CURLE_OUT_OF_MEMORY, since 8.6 CURLE_TOO_LARGE. */
+    /* For a header above 100 KiB libcurl returns CURLE_OUT_OF_MEMORY, since 8.6 CURLE_TOO_LARGE. */
     enum { TOO_LARGE = 100, DIGITS = 18 };
     struct curl_header *length;
     bool lacking = code == CURLE_OUT_OF_MEMORY || (int)code == TOO_LARGE;
@@ -353,7 +353,7 @@ static int http_open_multi(struct http_client *client)
     return -1;
 }
 
-/* Disconnects sockets first, because libcurl sends buffered HTTP/2 data when a request ends. */
+/* Ends all requests. First disconnects their sockets, or libcurl would send buffered HTTP/2 data */
 static void http_close_multi(struct http_client *client, CURLcode code)
 {
     static const struct sockaddr none = {.sa_family = AF_UNSPEC};

@@ -33,7 +33,7 @@ struct http_client_options {
         *authorities;   /* file of certificates (PEM), used instead of the system's; "": none */
     int64_t idle_s;     /* seconds for which an unused connection is kept */
     size_t connections; /* maximum number of idle connections */
-    bool http2;         /* if a server offers it over TLS */
+    bool http2;         /* use HTTP/2 if a server offers it over TLS */
     /* Called after each wait, before a socket is used. If it returns false, the client ends all
      * requests in flight with HTTP_LATE, and closes all connections. NULL: not called. */
     bool (*goes_on)(const void *arg);
@@ -53,8 +53,8 @@ struct http_request {
     /* The caller sets these and zeroes the rest. Pointers are borrowed until the request ends. */
     const char *method, *url;
     struct curl_slist *headers;
-    const char *body;   /* NULL: no body, or in `file` */
-    FILE *file;         /* the body is this file, from its beginning; NULL: it is in `body` */
+    const char *body;   /* the request's body, unless `file` is set; NULL: none */
+    FILE *file;         /* sent as the body from its beginning; NULL: `body` is sent */
     int64_t length;     /* bytes of the body */
     int64_t timeout_ms; /* for the whole request */
     /* Called for each piece of the body if the status is 200. Returns 0, or -1 to end the request.

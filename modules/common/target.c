@@ -237,7 +237,7 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
         return TARGET_HOST;
     if (!known && target_is_localhost(host))
         known = true; /* it is allowed if ::1 or 127.0.0.1 is allowed */
-    /* A name's address is checked at the connect, so if a network is open, any port passes here. */
+    /* The address of a name is checked at connect time. It may be in an open network: any port. */
     if (known ? target_is_address_open(rules, &address, port)
               : target_is_port_open(rules, port) || rules->open_count)
         return NULL;
@@ -362,7 +362,7 @@ const char *target_problem(const struct target_rules *rules, const char *url)
 
 /* ---- connect ------------------------------------------------------------------------------- */
 
-/* Returns whether the address is the machine's own. Reads these addresses again after a second. */
+/* Returns whether this machine has the address. Caches the machine's addresses for a second. */
 static bool target_is_own(struct target_guard *guard, const struct in6_addr *address)
 {
     struct timespec now;

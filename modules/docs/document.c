@@ -89,8 +89,8 @@ static bool document_equal(const json_t *one, const json_t *other, const char *k
 }
 
 /*
- * Returns whether two schemas have equal properties and required names. Ignores the warnings, which
- * only some objects have. If only `schema` has them, adds them to `named`.
+ * Returns whether two schemas have equal properties and required names. Ignores the properties
+ * `warnings` and `warningDetails`. If only `schema` has them, adds them to `named`.
  */
 static bool document_same(const json_t *schema, json_t *named)
 {

@@ -32,7 +32,7 @@ static const struct bb_sql expire_waiting = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Abandons logged deliveries of inactive webhooks. Senders abandon all other deliveries. */
+/* Abandons old deliveries in the backlog of inactive webhooks, which senders do not read. */
 static const struct bb_sql expire_log = {
     "INSERT INTO webhook_outcome (id, webhook, at, duration_ms, delivered, log)"
     " SELECT id, webhook, now(), 0, false, " EXPIRED " FROM (SELECT d.id, d.webhook,"

@@ -1,6 +1,6 @@
 /*
  * The members of a webhook that its owner sets. Each has a row in the table `options`. This file
- * has the functions of headers, retryPolicy, disablePolicy and signature; others are elsewhere.
+ * has the functions of headers, retryPolicy, disablePolicy and signature.
  */
 #include <openssl/crypto.h>
 #include <stdlib.h>
@@ -214,7 +214,7 @@ static const struct option {
     /*
      * Checks the member's value, which may be JSON null, and adds the new values of the member's
      * columns (texts, JSON or null) to `columns`, or refuses the request (bb_end()). NULL: the
-     * fields of the request's body check the value, which is stored in `column`.
+     * host has already checked the value as a field of the body; it is stored in `column`.
      */
     void (*take)(struct bb_request *rq, json_t *value, json_t *columns);
     const char *column; /* NULL unless `take` is NULL */

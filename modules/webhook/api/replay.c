@@ -37,8 +37,8 @@ static const struct bb_sql range = {
 };
 
 /*
- * Counts deliveries that match: $1 webhook, $2 since, $3 until, $4 delivered, $5 events, $6 and $7
- * the ids between which they are. Returns the last id if there may be more.
+ * Counts matching deliveries among the first SCAN with $6 < id <= $7. $1 webhook, $2 since, $3
+ * until, $4 delivered, $5 events. If there are SCAN, returns the id of the last to continue after.
  */
 static const struct bb_sql count = {
     "SELECT count(*) FILTER (WHERE matches), CASE WHEN count(*) = " SCAN

@@ -400,7 +400,7 @@ static int webhook_write(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_fail(rq, 404, "Webhook not found");
     if (bb_notify(rq, tx, WEBHOOK_CHANNEL, webhook_payload(rq)))
         return bb_failed(rq);
-    if (!change->columns) { /* separate, to find a replay that started while `sql` waited */
+    if (!change->columns) { /* after `sql`, to find a replay that began while `sql` waited */
         bb_tx_query_or_end(rq, tx, &replay, values, 1);
         return bb_reply(rq, 200, json_pack("{s:b}", "success", 1));
     }

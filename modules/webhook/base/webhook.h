@@ -40,7 +40,7 @@
 
 /*
  * An SQL condition: the webhook h has no filter, or its filter matches `payload`, a call of
- * webhook_payload(). Every filter matches if this is null, because jsonb cannot hold the payload.
+ * webhook_payload(). If jsonb cannot hold the payload, `payload` is null, and the filter matches.
  */
 #define WEBHOOK_FILTERED(payload)                                                                  \
     "(h.filter_path IS NULL OR coalesce(" payload " @@ h.filter_path, true))"
@@ -156,7 +156,7 @@ struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter);
 
 /*
  * Wake requests that wait for events: of a webhook (0: any), of an account that has changed (0:
- * any), or all because the generation ends. Requests that wait for a test still wait. Any thread.
+ * any), or all because the generation ends. Do not wake requests that wait for a test. Any thread.
  */
 void waiters_wake(struct waiters *waiters, int64_t webhook);
 void waiters_access_changed(struct waiters *waiters, int64_t account);

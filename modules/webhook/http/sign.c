@@ -170,7 +170,7 @@ EVP_PKEY *sign_pair_read(const char *private_key)
     return key;
 }
 
-/* Ed25519 reads its text twice, so the text is copied to one piece. */
+/* Ed25519 reads its input twice, so head and body are copied into one buffer. */
 int sign_ed25519(EVP_PKEY *const *keys, size_t count, const char *id, int64_t timestamp,
                  const void *body, size_t length, char out[SIGN_ED25519])
 {

@@ -28,7 +28,7 @@
 #define SIGN_KEYS_MAX 2
 #define SIGN_PAIR 50 /* a private or public key with the NUL */
 
-struct sign_key; /* for one secret */
+struct sign_key; /* a secret, prepared for HMAC */
 
 /* Returns false if the secret begins with "whsec_", but the rest is not base64. */
 bool sign_secret_good(const char *secret);
@@ -50,7 +50,7 @@ int sign_standard(const struct sign_key *const *keys, size_t count, const char *
 /* Generates a pair of keys. Returns 0, or -1 if memory or random numbers are unavailable. */
 int sign_pair_make(char private_key[SIGN_PAIR], char public_key[SIGN_PAIR]);
 
-/* Returns a private key, to be freed with EVP_PKEY_free(); NULL: invalid, or out of memory. */
+/* Parses a private key. The caller frees it with EVP_PKEY_free(). NULL: invalid, or no memory. */
 EVP_PKEY *sign_pair_read(const char *private_key);
 
 /* Like sign_standard(), with 1 or 2 private keys. */

@@ -4,14 +4,14 @@
  * requests would wait too long for the transaction: the statement inserts one row that lists the
  * webhooks, and expand.c creates the deliveries after the commit.
  *
- * The statement always runs. To skip it, this host would have to be sure that no other host has
- * registered a webhook: after the response to its POST a webhook gets all events, and a cache on
- * this host would be updated later. If no webhook matches, the statement costs three look-ups in
- * small indexes and no extra round trip.
+ * The statement always runs. A webhook gets all events from the response to its POST on, but this
+ * host would learn later that another host has registered it, so this host cannot know that no
+ * webhook matches. If none does, the statement costs three look-ups in small indexes and no extra
+ * round trip.
  *
  * After the commit the deliveries are passed to the sender, which sends to this host's shards and
  * notifies the owners of other shards. A superseded generation notifies all senders, because its
- * own sender is ending. Everything here belongs to the request, and runs on its fiber.
+ * own sender is ending. All functions run on the fiber of the request.
  *
  * In an interactive transaction, events with the same name and audience (the events of a bulk
  * upload's rows, for example) are gathered: one statement enqueues up to MOST of them. To
@@ -77,10 +77,10 @@ static const struct bb_keyed enqueue = {
 };
 
 /*
- * Like `enqueue`, for events that may have many webhooks, or whose large body ($7) gets its own
- * row. $8 is the account that raised the event. $9: the body is too large to evaluate filters in
- * this transaction. $10: the event's key. Deliveries to webhooks with `ordering` are stored at
- * once, however many there are. One row of nulls means that the event must be expanded.
+ * Like `enqueue`, for events that may match many webhooks. $7: the body is large and gets its own
+ * row. $8: the account that raised the event. $9: the body is too large to evaluate filters in this
+ * transaction. $10: the event's key. Always inserts the deliveries to webhooks with `ordering`. A
+ * row of nulls in the result means that expand.c creates the other deliveries after the commit.
  */
 static const struct bb_sql enqueue_any = {
     "WITH h AS MATERIALIZED (SELECT h.id, h.filter_path, h.ordering,"
@@ -258,7 +258,7 @@ static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhoo
 
 enum { KEY_MAX = 128 }; /* bytes of a value; events with a longer one have no order */
 
-/* Returns the key in an object, or NULL. `parent` is the object's name (NULL: the payload). */
+/* Returns the key in the object; NULL if it has none. `parent`: its name; NULL for the payload. */
 static const char *enqueue_find_key(struct bb_request *rq, const struct bb_table *fields,
                                     const json_t *object, const char *parent)
 {

@@ -15,7 +15,7 @@ enum {
     KEPT = 1024,      /* bytes of a body that the log keeps */
     HEADERS = 11,
     HEADER_ROOM = 320,
-    SENT_ROOM = 4096, /* for the headers that the log keeps */
+    SENT_ROOM = 4096, /* bytes of the request's headers that the log keeps */
     SESSIONS_MS = 3600000,
     CHECKED = 8 /* receivers that are checked to find some that can be freed */
 };
@@ -95,7 +95,7 @@ static void receiver_forget(struct sender *sender, struct receiver *receiver)
  */
 static struct receiver *receiver_take(struct sender *sender, const char *url)
 {
-    size_t most = (size_t)sender->settings->connections; /* more only while they are in use */
+    size_t most = (size_t)sender->settings->connections; /* receivers in use are not freed */
     int64_t now_ms = http_clock_ms();
     const char *host = strstr(url, "://");
     size_t before = host ? (size_t)(host - url) + 3 : 0;
@@ -494,7 +494,7 @@ static int attempt_begin(struct sender *sender, struct attempt *attempt)
         return oauth_wait(attempt->parts->oauth, sender->client, attempt->http.timeout_ms,
                           &attempt->waiter);
     http_client_start(sender->client, &attempt->http);
-    attempt->http.done = attempt_done; /* set late: not to be called under the lock */
+    attempt->http.done = attempt_done; /* set after the start: not called while the lock is held */
     return attempt->http.ended ? -1 : 0;
 }
 
@@ -660,8 +660,8 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
 }
 
 /*
- * Called when a request has ended. If it got no response and the lease has ended, too, its outcome
- * is unknown. Then the attempt does not count, and the next owner of the shard repeats it.
+ * Called when a request has ended. If the lease has expired and the request got no response, its
+ * outcome is unknown: the attempt does not count, and the next owner of the shard repeats it.
  */
 static void attempt_done(struct http_request *http)
 {

@@ -176,7 +176,7 @@ void delivery_unsettled(struct sender *sender, struct delivery *delivery)
     delivery_end(sender, delivery);
 }
 
-/* Removes a flow's waiting deliveries from memory, because its webhook may be off for days. */
+/* Removes a flow's waiting deliveries from memory: its webhook may stay inactive for days. */
 void delivery_put_back(struct sender *sender, struct queue_flow *flow)
 {
     for (struct queue_item *item = TAILQ_FIRST(&flow->waiting), *next; item; item = next) {
@@ -185,7 +185,7 @@ void delivery_put_back(struct sender *sender, struct queue_flow *flow)
     }
 }
 
-/* Takes deliveries of committed events into memory. Those not taken are found in the log. */
+/* Takes deliveries of committed events into memory. Those not taken are read from the log later. */
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs)
 {
     struct delivery *delivery;

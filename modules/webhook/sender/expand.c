@@ -19,11 +19,11 @@
 #define FAILED_MS 60000 /* between two log lines about events that cannot be expanded */
 
 /*
- * $1 the account that had the last turn, $2 an age in ms. The body of an event of an earlier day is
- * copied, because a delivery must be in the partition of its body's day, or of the next day. The
- * first row is the event: null, account, body's id, name, event's id, body, trace, and whether it
- * is younger than $2. The other rows are deliveries: webhook, id. If another host has locked the
- * event, there are no rows, because that host expands it.
+ * Expands a part of the next event. $1 the account of the previous event, $2 an age in ms. Copies
+ * the body of an event of an earlier day, because a delivery must be in the partition of its body's
+ * day, or of the next day. The first row returned is the event: null, account, body's id, name,
+ * event's id, body, trace, and whether it is younger than $2. Further rows are deliveries: webhook,
+ * id. Returns no row if there is no event, or if another host has locked the event to expand it.
  */
 static const struct bb_sql expand = {
     "WITH turn AS MATERIALIZED (SELECT coalesce("

@@ -57,7 +57,7 @@ struct body {
     STAILQ_ENTRY(body) next; /* in sender->kept */
     size_t holders;
     size_t length;
-    bool missing; /* it has no bytes: they were in memory, so the statement did not return them */
+    bool missing; /* not read, because sender->bodies had the body; see delivery_admit() */
     bool shared;  /* in sender->bodies; its bytes count once in the queue */
     char *bytes;  /* allocated with the struct, like `event` */
     char *event;
@@ -76,12 +76,12 @@ struct delivery {
     struct subscription *subscription; /* NULL: not taken into memory yet */
     struct body *body;
     int64_t webhook;
-    int64_t queued_ms;    /* monotonic time when it became due; until delivery_admit(), an age */
+    int64_t queued_ms;    /* when it became due; before delivery_admit(): how many ms ago */
     int tries;            /* attempts begun since it was queued */
     bool kept;            /* it has a row in webhook_waiting */
     int64_t sequence;     /* its place in the order of its key; 0: it has no order */
     bool replay;          /* part of a replay: sent after other deliveries */
-    struct waiters *test; /* set for a test, which this host sends even without the shard */
+    struct waiters *test; /* set for a test, which this host sends even if it lacks the shard */
     bool lease_lost;      /* read or sent under a lease that was lost: see lease_lost() */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
@@ -125,7 +125,7 @@ struct health {
     int64_t since_ms; /* time of the first failure, or the row's failing_since; 0: no failure */
     int64_t success_ms, success_stored_ms;
     int64_t failed_at_ms;     /* when `failing` was set last, monotonic; 0: not yet */
-    int64_t disable_after_ms; /* of its policy; 0: none */
+    int64_t disable_after_ms; /* from its disablePolicy; 0: it has none */
 };
 
 /*
@@ -136,8 +136,8 @@ struct health {
  */
 struct parts {
     size_t holders;        /* see parts_release() */
-    bool polled;           /* the events are polled, so nothing is sent; the rest is unset */
-    bool active;           /* the webhook is active, and its owner's account, too */
+    bool polled;           /* clients poll the events: nothing is sent, other members are unset */
+    bool active;           /* the webhook and the account of its owner are active */
     bool unreadable;       /* a secret cannot be opened; the row is read again every 30 s */
     int64_t account;       /* of its owner */
     int64_t rate, rate_ms; /* attempts in rate_ms; 0: no limit */
@@ -164,14 +164,14 @@ struct subscription {
     struct queue_flow tests; /* pings, sent at once and even if the webhook is inactive */
     enum subscription_state state;
     unsigned version;    /* of the row: counts the changes received */
-    struct parts *parts; /* NULL: deleted, or not read */
+    struct parts *parts; /* NULL: the webhook is deleted, or its row was not read yet */
     struct rate rate;
     bool backlog;
     bool again;      /* the backlog changed while it was read */
-    int64_t read_to; /* the highest delivery that was taken */
-    int64_t checked; /* up to this id, the log may have deliveries that are finished */
+    int64_t read_to; /* a backlog is read from the log after this id */
+    int64_t checked; /* up to this id, a read of the log skips deliveries that are finished */
     int64_t saved;   /* its cursor in webhook_backlog; 0: none */
-    int64_t first;   /* its lowest unfinished delivery in memory, while cursors are saved */
+    int64_t first;   /* set only in lease_save(): its lowest unfinished delivery in memory */
     bool due;        /* rows of webhook_waiting are due */
     struct timer due_at;
     bool listed; /* in sender->to_read */
@@ -218,9 +218,9 @@ struct looking {
     int64_t after, to; /* the rest of the range to search; each task moves `after` */
 };
 
-/* The heartbeat; see webhook_tend(). */
+/* The task of the heartbeat, which calls the SQL function webhook_tend(). */
 struct tending {
-    struct db_task db_task; /* its `me` is 0 if this host needs an id */
+    struct db_task db_task; /* db_task.me is 0 if this host has no id yet */
     int64_t sent_ms;
     unsigned pauses;
     bool leaving, counts;
@@ -243,7 +243,7 @@ struct saving {
     struct pairs held; /* deliveries in flight */
 };
 
-/* A read of the rows of webhooks. */
+/* A task that reads rows of webhooks. */
 struct reading_rows {
     struct db_task db_task;
     size_t count;
@@ -271,7 +271,7 @@ struct reading {
 
 struct expansion {
     struct db_task db_task;
-    int64_t account; /* that had the last turn */
+    int64_t account; /* the account whose event was expanded last */
     int64_t sent_ms;
     char refused[6]; /* SQLSTATE if the event could not be expanded; otherwise "" */
     bool found;
@@ -336,7 +336,7 @@ struct sender {
     struct sender_counters totals;
     int64_t now_ms;
     int64_t me;          /* the id of this host; 0: none */
-    int64_t lease_until; /* CLOCK_BOOTTIME */
+    int64_t lease_until; /* in ms of CLOCK_BOOTTIME */
     int64_t tend_at, clean_at, retry_db_at, signal_at;
     int64_t replay_at;      /* INT64_MAX: no replay is known to run */
     int64_t expand_at;      /* INT64_MAX: no event is known to need expanding */

@@ -220,7 +220,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     for (int64_t i = 0; i < SENDER_SHARDS; i++)
         old |= sender->mine & sender_shard(i) && sender->cursors[i] < frontier;
     if (sender->frontier && tending->got[LOW_XACT] >= sender->frontier_xact)
-        sender->frontier_safe = true; /* see webhook_tend() */
+        sender->frontier_safe = true; /* all transactions below frontier_xact have ended */
     if (!sender->frontier && old && !sender->lost_count) {
         sender->frontier = frontier;
         sender->frontier_xact = tending->got[NEXT_XACT];
@@ -285,8 +285,8 @@ void lease_tend(struct sender *sender)
 /* ---- cursors, and shards that are given away ------------------------------------------------- */
 
 /*
- * Collects the attempts in flight if shards are given away, and the changed cursors of webhooks,
- * which depend on their first unfinished deliveries.
+ * Collects the changed cursors of webhooks: a cursor is below the webhook's first unfinished
+ * delivery. If shards are given away, also collects their attempts in flight.
  */
 static void lease_note(struct sender *sender, struct saving *saving)
 {

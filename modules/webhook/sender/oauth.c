@@ -85,7 +85,7 @@ static const char *oauth_token_problem(const json_t *answer)
     return NULL;
 }
 
-/* Reads the response. Returns NULL, or the error for the webhook's owner, maybe in `buffer`. */
+/* Reads the response. Returns NULL, or an error text for the webhook's owner (may use `buffer`). */
 static const char *oauth_read(struct oauth *oauth, char *buffer, size_t size)
 {
     const struct http_request *http = &oauth->http;
@@ -174,7 +174,7 @@ int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_
         free(oauth->http.bytes);
         return -1;
     }
-    oauth->http.done = oauth_done; /* set late: not to be called while the caller holds a lock */
+    oauth->http.done = oauth_done; /* so not called if the start fails, which returns -1 */
     STAILQ_INSERT_TAIL(&oauth->waiters, waiter, next);
     return 0;
 }

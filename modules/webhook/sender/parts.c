@@ -51,7 +51,7 @@ struct parts_row {
     bool authorized; /* requests get the header Authorization from `authentication` */
 };
 
-/* Returns the argument; if it is NULL, memory ran out, and the request ends. */
+/* Returns `made`. If this is NULL because memory ran out, ends the request. */
 static void *parts_made(struct bb_request *rq, void *made)
 {
     return made ? made : bb_alloc(rq, SIZE_MAX); /* fails, which ends the request */

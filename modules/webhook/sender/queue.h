@@ -128,7 +128,7 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
 /* Reverses queue_take() for an item that was not sent: puts it at the head of its flow. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
 
-/* Moves a due item from rest to the head of its flow; a low item to the head of the low items. */
+/* Moves a resting item to the head of its flow, or, if it is low, of the flow's low items. */
 void queue_again(struct queue *queue, struct queue_item *item);
 
 /* Removes a waiting or resting item. */

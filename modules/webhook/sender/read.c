@@ -112,7 +112,7 @@ static void read_row(struct bb_request *rq, struct reading *reading, const struc
     delivery->sequence = bb_cell_int(rq, rows, row, SEQUENCE);
     delivery->replay = bb_cell_int(rq, rows, row, REPLAY);
     delivery->tries = (int)bb_cell_int(rq, rows, row, TRIES);
-    delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* age, until it is admitted */
+    delivery->queued_ms = bb_cell_int(rq, rows, row, AGE_MS); /* converted by delivery_admit() */
     STAILQ_INSERT_TAIL(&reading->list, delivery, next);
 }
 
@@ -374,7 +374,7 @@ static void look_fail(struct sender *sender)
     sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
 }
 
-/* Notes a backlog of the webhook if this sender does not have the delivery `id` of the log. */
+/* Starts a read of the webhook's log from `id` on if this sender does not know this delivery. */
 void look_found(struct sender *sender, int64_t webhook, int64_t id)
 {
     if (!(sender->mine & ~sender->to_give & sender_shard(webhook)) ||

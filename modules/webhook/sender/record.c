@@ -26,22 +26,22 @@
     " AS r(id, webhook, at, took, status, details) WHERE EXISTS (SELECT FROM me)" more             \
     ") SELECT count(*) FROM me"
 
-/* A result with the id of an event is recorded only if its delivery has this event. */
+/* If a result has an event's id (details[3]), records it only if its delivery has this event. */
 #define CHECKED                                                                                    \
     " AND (r.details -> 3 IS NULL OR (r.details ->> 3)::uuid = (SELECT event_id"                   \
     " FROM webhook_delivery d WHERE d.id = r.id AND webhook = r.webhook)) ON CONFLICT DO NOTHING"
 
-/*
- * Records results that are not plain. $2 to $7 as for RECORD_DELIVERED, $8 verdicts, $9 tries, $10
- * delays before the next attempts and $11 ages, both in ms. The conditions compare ids with arrays,
- * because PostgreSQL would plan a join with statistics that may be old.
- */
-/* The log already has the attempt if this statement is repeated after a lost response. */
+/* The log already has the attempt if RECORD_OTHERS is repeated after a lost response. */
 #define LOGGED                                                                                     \
     "CASE WHEN o.log -> -1 ->> 'at' = " BB_SQL_TIME("r.began") " THEN o.log ELSE " WEBHOOK_LOG(    \
         "coalesce(o.log, '[]')",                                                                   \
         WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("o.log"), "r.began", "r.status", "r.took",                  \
                         "r.details -> 0", "r.details -> 1", "r.details -> 2")) " END"
+/*
+ * Records other results. $1 to $7 as for RECORD_DELIVERED, $8 verdicts, $9 tries, $10 delays before
+ * the next attempts and $11 ages of the deliveries, both in ms. Ids are compared with arrays:
+ * PostgreSQL would plan a join with statistics that may be old.
+ */
 #define RECORD_OTHERS                                                                              \
     "WITH " SENDER_ME                                                                              \
     ", r AS MATERIALIZED (SELECT id, webhook, to_timestamp(at / 1000.0) AS began, took,"           \
@@ -268,8 +268,8 @@ int64_t record_at(const struct sender *sender)
 }
 
 /*
- * Records plain results, or the others, in turns. Results accumulate while a statement is running,
- * so load makes the batches larger.
+ * Records plain results and other results in turns. Results accumulate while a statement is
+ * running, so batches grow with the load.
  */
 void record_results(struct sender *sender)
 {

@@ -379,7 +379,7 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
     int64_t wait = tick >= 0 && tick < most ? tick : most;
     const struct bb_heap_node *first = bb_heap_first(&sender->timers);
 
-    /* if such a time has passed, the work waits for something else */
+    /* work whose time has passed waits for an event, which wakes the thread */
     const int64_t times[] = {sender->replay_at, sender->expand_at, sender->retry_db_at,
                              sender->signal_at};
 

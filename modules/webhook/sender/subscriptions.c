@@ -1,4 +1,4 @@
-/* Webhooks in the sender: read when first needed and again after each change. */
+/* Webhooks in the sender's memory. A row is read when first needed, and again after each change. */
 #include "modules/webhook/sender/internal.h"
 
 #define KEEP_MS 60000 /* how long a webhook without deliveries is kept */
@@ -30,8 +30,8 @@ static int rate_set(const struct sender *sender, struct subscription *subscripti
 
     if (!starts)
         return -1;
-    /* Unknown starts: if a known limit has changed, they count as now; if the row was read for the
-     * first time, they count as the time at which this host got the shard. */
+    /* Starts that this host does not know count as now if the limit has changed, or as the time at
+     * which this host got the shard if the row is read for the first time. */
     for (size_t i = 0; i < limit; i++)
         starts[i] = subscription->parts ? sender->now_ms : gained_ms;
     for (size_t i = 1; i <= limit && i <= old.limit; i++) /* the latest ones */
@@ -363,7 +363,7 @@ void subscriptions_drop(struct sender *sender, uint64_t shards)
     }
 }
 
-/* The first delivery in a flow has waited longest. A retry has waited since it was due. */
+/* Reads only the first delivery of each flow, because it has waited longest. */
 int64_t subscriptions_lag(struct sender *sender)
 {
     int64_t most_ms = 0;
