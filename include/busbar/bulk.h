@@ -111,8 +111,8 @@ struct bb_bulk_rows {
      */
     int (*store)(struct bb_request *rq, struct bb_tx *tx, const struct bb_bulk_job *job,
                  struct bb_bulk_row *const *rows, size_t count);
-    /* True if a row can depend on other rows of its call. If it is false, the host passes fewer
-     * rows per call while it is busy. */
+    /* True if a row can depend on other rows of its call. If false, the host passes fewer rows per
+     * call while it is busy with requests. */
     bool together;
 };
 

@@ -30,7 +30,7 @@ enum { HOOK, AFTER, LAST, DROPPED, TIMELINE };
 
 /*
  * $1 webhook, $2 destination, $3 offset (of the last published event, or the previous offset), $4
- * timeline of the offset. It is compared, because after a promotion another event may have $3.
+ * the timeline on which $3 was read. On another timeline, another event may have the offset $3.
  */
 static const struct bb_sql commit = {
     "INSERT INTO webhook_consumer (webhook, name, committed) SELECT id, $2, $3::bigint"

@@ -14,7 +14,7 @@
  * response that shows the secret once.
  */
 
-/* The purpose of the part "secret" has no name, because older versions sealed it without one. */
+/* The purpose of the part "secret" omits the part's name, because older versions omitted it. */
 void webhook_purpose(int64_t webhook, const char *part, char purpose[64])
 {
     bool named = strcmp(part, WEBHOOK_PART_SECRET) != 0;

@@ -447,9 +447,9 @@ static bool attempt_is_prevented(const struct sender *sender)
 }
 
 /*
- * Sends the request after the one for an access token, with the rest of webhook.timeout as its
- * timeout. A pause, or a change of the webhook since the attempt began, prevents the request: after
- * the response to a PATCH, no request with the old values may be sent.
+ * Called when there is an access token, or none (`error`): sends the attempt's request, with the
+ * rest of webhook.timeout as its timeout. A pause, or a change of the webhook since the attempt
+ * began, prevents this: after the response to a PATCH, no request may use the old values.
  */
 static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
 {

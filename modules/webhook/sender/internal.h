@@ -140,7 +140,7 @@ struct parts {
     bool active;           /* the webhook and the account of its owner are active */
     bool unreadable;       /* a secret cannot be opened; the row is read again every 30 s */
     int64_t account;       /* of its owner */
-    int64_t rate, rate_ms; /* attempts in rate_ms; 0: no limit */
+    int64_t rate, rate_ms; /* at most `rate` attempts per rate_ms; rate 0: no limit */
     int64_t fails_since_ms, success_ms, disable_after_ms; /* see struct health */
     char *url;
     struct sign_key *keys[SIGN_KEYS_MAX];

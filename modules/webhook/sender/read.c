@@ -18,7 +18,7 @@ enum {
 
 #define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
 
-/* The log of a webhook. Not EXISTS, which PostgreSQL might plan as a hash of all outcomes. */
+/* The log of a webhook. PostgreSQL might plan EXISTS here as a hash of all outcomes. */
 #define LOG                                                                                        \
     "(SELECT d.*, 0 AS tries, d.created_at AS due_at, NULL::timestamptz AS next_at,"               \
     " false AS replay FROM webhook_delivery d WHERE s.after >= 0 AND d.webhook = s.webhook"        \
