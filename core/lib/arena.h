@@ -23,7 +23,7 @@ struct arena *arena_new(void);
 size_t arena_size(const struct arena *arena);
 void arena_count(struct arena *arena, size_t size);
 
-/* Returns `size` zeroed bytes, aligned to 16 bytes; NULL: out of memory. 0: a unique pointer. */
+/* Returns `size` zeroed bytes, aligned to 16 bytes; for 0 a unique pointer. NULL: out of memory. */
 void *arena_alloc(struct arena *arena, size_t size);
 
 /* Makes arena_free() call undo(arg), the newest call first. Returns 0, or -1 if memory ran out. */

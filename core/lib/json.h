@@ -31,7 +31,7 @@ void json_watch_memory(void);
  */
 bool *json_set_oom_flag(bool *flag);
 
-/* Sets the flag of json_set_oom_flag(): memory ran out for something other than a JSON value. */
+/* Sets the flag of json_set_oom_flag(). Call when memory ran out for something else than JSON. */
 void json_note_oom(void);
 
 /*

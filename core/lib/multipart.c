@@ -343,7 +343,7 @@ static int multipart_take_headers(struct multipart *multipart)
     multipart->problem = multipart_head(headers, &part);
     if (multipart->problem || multipart->calls->part(multipart->arg, &part))
         return -1;
-    *line = '\r'; /* the data may be empty: the CR LF may begin a delimiter */
+    *line = '\r'; /* the part may be empty: then this CR LF begins a delimiter, so restore the CR */
     multipart->start += (size_t)(line - headers);
     multipart->implied = 2;
     multipart->in_part = multipart->has_part = true;

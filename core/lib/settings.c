@@ -24,7 +24,7 @@ struct setting_section {
 
 /* ---- problems ---- */
 
-/* Adds a line. Without memory, *count is above 0 nevertheless: the configuration is refused. */
+/* Adds a line. If memory runs out, still makes *count positive, so that the check fails. */
 void setting_line_add(char ***lines, size_t *count, const char *format, ...)
 {
     char **grown = realloc(*lines, (*count + 1) * sizeof *grown);

@@ -29,7 +29,7 @@ const struct sqlstate sqlstate_table[] = {
     {"42704", UNDEFINED, 0, NULL},                        /* type or other object */
     {"42883", UNDEFINED, 0, NULL},                        /* function */
     {"42P01", UNDEFINED, 0, NULL},                        /* table */
-    {"42P05", TEXT | SQLSTATE_STALE, 0, NULL},    /* another prepared statement of this name */
+    {"42P05", TEXT | SQLSTATE_STALE, 0, NULL},    /* a prepared statement with this name exists */
     {"42", TEXT, 0, NULL},                        /* syntax, access, names */
     {"53200", PASSING | LATER | APART, 0, NULL},  /* no memory, or too many locks */
     {"53", PASSING | LATER, 0, NULL},             /* disk, memory, connections */

@@ -2,8 +2,8 @@
  * The supervisor (core/main/main.c) and the server process share an anonymous file and some
  * sockets. The supervisor creates both, and each server process inherits them. When a server
  * process dies, its listening sockets stay open, so connections wait for the next server process,
- * and none is refused. A server process writes to the file when it begins to serve, and why it
- * ends. The file is not mapped, so that stray memory writes of a module cannot change it.
+ * and none is refused. A server process writes to the file when it began to serve, and why it ends.
+ * The file is not mapped, so that stray memory writes of a module cannot change it.
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.
  *
@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The environment variable with the descriptor number of the file. */
+/* The environment variable with the descriptor number of the shared file. */
 #define SUPERVISED_VARIABLE "BUSBAR_SUPERVISED"
 
 /* ---- the crash history, which the supervisor keeps, and passes to each server process ---- */
