@@ -52,7 +52,7 @@ static int option_complain(const char *option, const char *reason)
     return -1;
 }
 
-/* Returns the first required option that is not secret: it needs no name. NULL: there is none. */
+/* Returns the option that needs no name: the first one that is required and not secret. Or NULL. */
 static const struct bb_field *option_word(const struct bb_table *fields)
 {
     MODULE_EACH (bb_field, field, *fields)
@@ -278,7 +278,7 @@ static void command_ended(struct core_request *rq)
 /* ---- commands that may be interrupted ---- */
 
 static const int interrupts[] = {SIGINT, SIGTERM};
-static atomic_bool *interrupted; /* a flag of the generation; not NULL while a handler may run */
+static atomic_bool *interrupted; /* the generation's flag; NULL unless the signal handler may run */
 
 static void cmd_module_on_interrupt(int signal)
 {

@@ -20,7 +20,7 @@
 
 struct control;
 
-/* Starts a separate thread; NULL if the socket is disabled or cannot be created (logged). */
+/* Creates the socket and the thread that serves it. NULL: it is disabled, or an error (logged). */
 struct control *control_new(struct engine *engine);
 
 /* Ends the thread, and removes the socket. NULL is allowed. */

@@ -19,7 +19,7 @@ static struct job_record *job_log_record_of(struct engine *engine, const char *n
     struct job_record **at = &engine->job_log;
     char label[JOB_NAME_SIZE];
 
-    snprintf(label, JOB_NAME_SIZE, "%s", name); /* without characters that a label must escape */
+    snprintf(label, JOB_NAME_SIZE, "%s", name); /* as a metric label that needs no escapes */
     for (char *c = label; *c; c++)
         if (*c == '"' || *c == '\\' || *c == '\n')
             *c = '_';
@@ -323,7 +323,7 @@ static void job_called(struct message *message)
 {
     struct job *job = ((struct job_call *)(void *)message)->job;
 
-    job->again = true; /* for a job that is running; otherwise job_start() clears this */
+    job->again = true; /* makes a running job run again; otherwise job_start() clears it */
     if (!job->running && job->timer.node.set)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
     generation_release(job->generation);

@@ -421,7 +421,7 @@ static void reload_swap(struct engine *engine, struct generation *g)
 
 /* ---- building: each function returns 0, or -1 with problems added ---- */
 
-/* If a module has a new schema, migrates the database, or checks that it has been migrated. */
+/* If a module's schema is new, migrates the database, or, without database.migrate, checks it. */
 static int reload_migrate(const struct generation *from, const struct generation *to,
                           struct setting_problems *problems)
 {

@@ -15,7 +15,7 @@
 #include "core/module/engine.h"
 
 /*
- * Creates the thread, another thread that closes superseded generations, and the migrator for the
+ * Creates the reload thread, a thread that closes superseded generations, and the migrator for the
  * first generation. NULL: failed (logged).
  */
 struct reloader *reloader_new(struct engine *engine);
