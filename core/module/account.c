@@ -45,7 +45,7 @@ const struct account *account_first(void)
 
 /*
  * With a limit of N ms per second, 1 ms of use reserves 1/N second. Reservations follow each other;
- * until_us is the end of the last one. account_enter() refuses requests if it is too far ahead.
+ * until_us is the end of the last one. If it is too far ahead, account_enter() refuses requests.
  */
 void account_add(struct account *account, enum account_value value, int64_t by)
 {

@@ -48,7 +48,7 @@ struct left_out {
 
 struct generation {
     atomic_size_t holders;
-    void (*released)(struct generation *); /* called at the last release; NULL: destroys at once */
+    void (*released)(struct generation *); /* called by the last release; NULL: it is destroyed */
     struct engine *engine;                 /* set before the generation goes live; NULL in checks */
     const struct bb_api *api;              /* NULL until its modules are opened */
     atomic_bool superseded;                /* another generation is live */
@@ -110,7 +110,7 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/* Acquires a reference; false: none is left. The generation must be in the engine's list. */
+/* Acquires a reference; returns false if none is left. The engine must list the generation. */
 bool generation_try_acquire(struct generation *generation);
 
 /*

@@ -242,7 +242,7 @@ static const char *generation_entry_file(const struct generation *g, const char 
     return arena_text(g->arena, base, strcspn(base, "."));
 }
 
-/* Returns whether modules may be disabled: only at the start, as a reload tries all modules. */
+/* Returns whether modules may be disabled: only at the start, because a reload retries all. */
 static bool generation_in_question(const struct generation *g)
 {
     return g->number == 1 && g->host->host.quarantine;

@@ -27,7 +27,7 @@ struct pool_call {
     struct fair_entry queued;
     struct quota_owner owner;  /* zero: the host */
     uint64_t subject;          /* such as the account whose password is checked; 0: none */
-    struct quota_entry *other; /* entry of owner or subject that is not queued.owner, or NULL */
+    struct quota_entry *other; /* a call with a subject has two entries: queued.owner and this */
     struct loop *loop;
     void (*run)(void *arg);
     void *arg;

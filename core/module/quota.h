@@ -29,7 +29,7 @@ struct generation;
 enum quota {
     QUOTA_CONNECTIONS,
     QUOTA_REQUESTS,
-    QUOTA_ANONYMOUS, /* requests without a token, also counted above */
+    QUOTA_ANONYMOUS, /* requests without a token; they count as QUOTA_REQUESTS, too */
     QUOTA_BODIES,
     QUOTA_ANSWERS,
     QUOTA_UPLOADS,
@@ -134,7 +134,7 @@ struct fair_entry {
 struct fair_flow {
     STAILQ_ENTRY(fair_flow) next; /* next flow of the queue */
     STAILQ_HEAD(, fair_entry) entries;
-    unsigned round, taken; /* for callers: latest round, and number of entries taken in it */
+    unsigned round, taken; /* set by callers: latest round, and entries taken in it */
 };
 
 /* An owner in a table. */
@@ -142,8 +142,8 @@ struct quota_entry {
     struct quota_entry *next; /* in its row of the hash table, or in `spares` */
     struct quota_owner owner;
     size_t taken;          /* amount held; fair_enter() adds 1, and fair_leave() subtracts 1 */
-    size_t running;        /* for callers: number of entries in progress */
-    int64_t rest_until_ms; /* for callers: end of a pause between entries; initially 0 */
+    size_t running;        /* set by callers: number of entries in progress */
+    int64_t rest_until_ms; /* set by callers: end of a pause between entries; initially 0 */
     struct fair_flow flows[];
 };
 
@@ -157,7 +157,7 @@ struct fair_queue {
         .index = (number), .round = STAILQ_HEAD_INITIALIZER((queue).round)                         \
     }
 
-/* Counts an entry of `owner`. NULL with *why: the owner has `each` entries, or memory ran out. */
+/* Counts an entry of `owner`. Returns NULL with *why if it has `each` entries or memory ran out. */
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why);
 void fair_leave(struct quota_table *table, struct quota_entry *owner);

@@ -29,7 +29,7 @@ size_t reply_large_memory(json_t *json);
 /* Adds an ETag to a 200 if the route has BB_VERSIONED. Returns 0, or -1 if memory ran out. */
 int reply_set_tag(struct core_request *rq, int status, json_t *object);
 #define REPLY_CHANGED "The object has changed or no longer exists. Read it again."
-/* Returns `json`, or for the object of a success, its copy with the texts of bb_warn(). */
+/* Returns `json`; an object of a success is copied to add the texts of bb_warn(), if any. */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
 /* Implement functions of <busbar/reply.h>, which documents them. They return the status. */
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);

@@ -161,7 +161,7 @@ void request_wait_for(struct core_request *rq, const bool *done, int64_t ms);
 /* Returns the request whose fiber is running on this thread; NULL: none. */
 struct core_request *request_running(void);
 
-/* For activity_source(): describes the running request; false: none. Safe in a signal handler. */
+/* Describes the running request for activity_source(); returns false if none runs. Signal-safe. */
 bool request_describe(struct activity *running);
 
 /* Makes the loop start or continue the request; jobs may wait longer. Loop's thread. */
@@ -187,8 +187,8 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
 void requests_cut(struct loop *loop, const struct generation *generation);
 
 /*
- * Return zeroed memory that is freed with the request; call undo(arg) when the request is freed. If
- * memory runs out, both end the request, request_defer() after calling undo(arg). Fiber only.
+ * request_alloc() returns zeroed memory of the request; request_defer() makes request_free() call
+ * undo(arg). Without memory both end the request, request_defer() after undo(arg). Fiber only.
  */
 void *request_alloc(struct core_request *rq, size_t size);
 void request_defer(struct core_request *rq, void (*undo)(void *), void *arg);

@@ -47,9 +47,9 @@ struct route_match {
 struct router *router_new(struct arena *arena);
 
 /*
- * Adds a route, which must outlive the router; matches contain `owner`. Returns 0, or -1 with the
- * reason in `why` for a duplicate method and pattern, roles 0, an unknown method, an invalid path,
- * a :name without a row in `segments`, or a row without a :name.
+ * Adds a route, which must outlive the router; matches contain `owner`. Returns 0. Returns -1 with
+ * the reason in `why` if another route has this method and pattern, `roles` is 0, the method is
+ * unknown, the path is invalid, or its :names are not the same as the rows of `segments`.
  */
 int router_add(struct router *router, const struct bb_route *route, void *owner, char *why,
                size_t why_size);
