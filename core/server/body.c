@@ -27,7 +27,7 @@ enum {
     UPLOAD_HEADS = 1024 * 1024,              /* maximum bytes of boundaries and part heads */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
     ROOM = 544 * 1024,                       /* size of a buffer: CHUNK and the next piece */
-    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* plus one piece, it is below BODY_LARGE */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* one more piece still does not reach BODY_LARGE */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
     OPEN_MAX = 16,          /* after this many complete files, all are synced to disk */
@@ -427,8 +427,8 @@ static void upload_submit(struct upload *upload, void (*run)(void *),
 }
 
 /*
- * Returns whether the batch should go to the pool. While the other buffer is charged or being
- * written, a batch in a buffer that is not charged remains small.
+ * Returns whether the batch should go to the pool. A batch whose buffer does not count against
+ * http.max_bodies must stay small while the other buffer counts or is being written.
  */
 static bool upload_is_full(struct upload *upload)
 {
@@ -825,7 +825,7 @@ void upload_end(struct upload *upload)
 
 /*
  * Stores a piece of the body, or passes it to the upload. Ignores a body that the route does not
- * declare, except with BB_CREATES, whose Idempotency-Key needs it. Returns 0, or answers.
+ * declare, unless Idempotency-Key needs it (BB_CREATES). Returns 0, or answers.
  */
 static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {

@@ -243,7 +243,7 @@ static int head_take_field(struct head_reading *reading, char *text, size_t end)
     switch (known) {
     case HOST:
         if (!*value && !reading->absolute)
-            return 0; /* sent by a client without a host name */
+            return 0; /* sent by a client whose URL has no host name */
         return head_is_host(value, strlen(value)) ? 0
                                                   : head_refuse(reading, 400, "Host is not valid");
     case CONTENT_LENGTH:

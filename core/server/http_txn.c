@@ -368,7 +368,7 @@ static int txn_begin_idempotency(struct http_txn *txn)
         return 0;
     if (txn->upload)
         identity = upload_identity(txn->upload, &length);
-    /* memory ran out for the identity; the reader has removed blanks at the end of the key */
+    /* memory ran out for the identity; no key ends in a blank, because head.c removes blanks */
     if ((txn->upload && !identity) || (*key && strchr(" \t", key[strlen(key) - 1])))
         request_out_of_memory(&txn->rq);
     return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
@@ -471,7 +471,7 @@ static int txn_check_budget(struct http_txn *txn)
     return body_refuse_room(&txn->rq, QUOTA_ANSWERS, QUOTA_OWN_FULL);
 }
 
-/* Charges a response; returns whether it has no room: only for GET and HEAD, never for /metrics. */
+/* Charges a response; returns true if it exceeds a limit. Only GET and HEAD have limits. */
 static bool txn_count_response(struct http_txn *txn, enum quota quota, size_t bytes,
                                struct quota_charge *charge, enum quota_result *answer)
 {

@@ -44,7 +44,7 @@ enum http_txn_phase {
 
 enum {
     REQUEST_ID_MAX = 64,
-    BODY_LARGE = 64 * 1024, /* from this size, limits count bodies, a pool thread parses them */
+    BODY_LARGE = 64 * 1024, /* bodies this large count against limits; a pool thread parses them */
     DRAIN_MAX = 32 * 1024 * 1024 /* bytes of an unwanted body to discard */
 };
 
@@ -83,7 +83,7 @@ struct http_txn {
     /* BODY_OTHER: no body, or one of a type that the host does not read. BODY_PARTS: a multipart
      * body; `bytes` contains only its part with the fields. */
     enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS } kind;
-    bool chunked;          /* before the first bytes of a chunked body; its type is not checked */
+    bool chunked;          /* the type of the chunked body is checked when its first bytes arrive */
     struct upload *upload; /* state of a multipart body; NULL until its first bytes arrive */
     int64_t started_us, phase_us, answered_us; /* monotonic; phase_us: start of the phase */
     int64_t token_checked_us;                  /* when the token was last checked */

@@ -120,7 +120,7 @@ static void reader_begin_request(struct reader *reader)
         reader->state = READER_SIZE;
     else
         reader->state = length > 0 ? READER_BODY : READER_DONE;
-    /* chunks need HTTP/1.1; Connection then states the default of a client with HTTP/1.0 */
+    /* chunks need HTTP/1.1, so Connection must state what HTTP/1.0 implied for the client */
     bool newer = head->minor || reader->framed;
 
     /* libmicrohttpd needs the method only to decide whether the response has a body */
@@ -191,7 +191,7 @@ static void reader_end_piece(struct reader *reader)
 /* Reads bytes of a piece. Its last bytes are read into the buffer, with data that follows them. */
 static ssize_t reader_read_piece(struct reader *reader, int fd, char *into, size_t size)
 {
-    bool past = (int64_t)size < reader->left; /* not the last bytes: without the buffer */
+    bool past = (int64_t)size < reader->left; /* more of the piece follows: bypass the buffer */
     ssize_t got = 1;
 
     if (reader->start == reader->end) {
