@@ -264,7 +264,7 @@ static int conn_send_op(struct pg_conn *conn, struct pg_request *request, struct
         if (!values)
             return -1;
     }
-    name[0] = 's'; /* the statement's name on the server contains its address, which is unique */
+    name[0] = 's'; /* the name on the server contains the address of `sql`, which is unique */
     text_hex(&sql, sizeof sql, name + 1);
     op->preparing = !tfind(sql, &conn->prepared, conn_prepared_compare);
     if (op->preparing && (!tsearch(sql, &conn->prepared, conn_prepared_compare) ||
@@ -435,7 +435,7 @@ static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 /* Decides the outcome of the batches that were in progress when the connection was lost. */
 static void conn_results_lost(struct pg_conn *conn)
 {
-    /* only reads of the primary are sent again: pg_replica_query() repeats others on the primary */
+    /* only reads on the primary are sent again; pg_replica_query() repeats replica reads there */
     bool reads =
         !conn->pool->replica && (conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG);
     struct pg_request **place = &conn->again;

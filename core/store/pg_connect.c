@@ -164,7 +164,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
     }
     snprintf(seconds, sizeof seconds, "%u", (login->connect_ms + SECOND_MS - 1) / SECOND_MS);
     options = pg_all_options(login);
-    /* the url (dbname) is first, because libpq lets later parameters override its parameters */
+    /* the url (dbname) is first, because later parameters override the parameters of the url */
     const char *const keys[] = {"dbname",
                                 "application_name",
                                 "client_encoding",

@@ -31,9 +31,9 @@ struct pg_login {
 PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_PROBLEM]);
 
 /*
- * Connects to the replica with the URL `replica`, or, if it is NULL, to the primary, like
- * pg_connect() on a helper thread (see dial_new()). For the primary, after a second also tries the
- * address of the last connection, because the name server may not respond.
+ * Begins to connect on a helper thread to the replica with the URL `replica`, or, if it is NULL, to
+ * the primary; see dial_new(). If the primary does not respond within a second, also tries the
+ * address of the last connection, because the name server may be silent.
  */
 struct dial *pg_dial(struct loop *loop, const struct host_settings *host, const char *replica,
                      const char *mark, dial_done *done, void *owner);

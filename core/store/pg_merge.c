@@ -42,8 +42,8 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 
 /*
  * Makes later requests with the same statements members of the execution of `first`. Units are
- * sorted by key, and must take their locks in this order. So only the first unit of each key can be
- * a member, and only until the first of these that has other statements.
+ * sorted by key, and must take their locks in this order. So a unit can be a member only if it is
+ * the first one with its key, and no such unit before it has other statements.
  */
 static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {
@@ -215,7 +215,7 @@ void pg_merge_failed(struct pg_request *first, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    /* if the text of `many` is wrong, every request fails here and is sent again, so log it */
+    /* a wrong SQL text in `many` only causes retries, so nothing else would report it: log it */
     if (sqlstate_has(sqlstate, SQLSTATE_TEXT))
         log_line(BB_ERROR, "keyed statement failed for several keys", "statement",
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);

@@ -252,7 +252,7 @@ void pg_conn_move_waiting(struct pg_conn *lost)
 
 /*
  * Chooses a connection: for a unit by its key, otherwise one with the highest rank. Keyed and long
- * statements use the first such connection, so that they meet; others use the least busy one.
+ * statements use the first such connection, to share batches; others use the least busy one.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {
@@ -310,8 +310,8 @@ int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *re
 
 int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
 {
-    /* sends no writes if PostgreSQL accepts none: a commit that waits for a standby would occupy
-     * its server process even after the host has stopped waiting */
+    /* sends no writes if PostgreSQL accepts none: a commit that waits for a standby occupies a
+     * PostgreSQL process even after the host has stopped waiting */
     if (!pg || ((kind == PG_UNIT || request->write) && pg_listener_no_writes()))
         return request_fail(request->rq, FAILED_UNAVAILABLE);
     /* A large request goes to the long pool, because others in its batch would wait. So does a unit

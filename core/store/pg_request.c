@@ -236,8 +236,8 @@ static void pg_request_copy_field(char *to, size_t size, const PGresult *result,
 }
 
 /*
- * Statements are stale if a table has changed (0A000), or if a pooler switched sessions: then they
- * are missing or others. Only RevalidateCachedQuery raises 0A000 because of a changed table.
+ * Prepared statements are stale if a table has changed (0A000), or if a pooler has switched to a
+ * session without them or with others. Only RevalidateCachedQuery raises 0A000 for changed tables.
  */
 bool pg_is_stale(const PGresult *result)
 {

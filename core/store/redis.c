@@ -270,7 +270,7 @@ static struct redis_link *link_new(const struct redis_url *url, const struct red
     if (link->fd < 0)
         snprintf(problem, DIAL_PROBLEM, "%s", // NOLINT: glibc's strerror() has no race
                  unknown ? gai_strerror(unknown) : strerror(error));
-    /* otherwise hiredis frees a large buffer, and asserts that it can allocate another */
+    /* by default, hiredis frees a large buffer, and asserts that it can allocate another */
     if (link->reader)
         link->reader->maxbuf = 0;
     if (link->fd >= 0)

@@ -140,7 +140,7 @@ static void tx_keep_results(struct bb_tx *tx, int first, struct pg_request *requ
     }
 }
 
-/* Sends the statements that hooks have added, before the next statement. Returns 0 or -1. */
+/* Called before the next statement: sends the statements that hooks have added. Returns 0 or -1. */
 static int tx_send_gathered(struct bb_tx *tx)
 {
     struct core_request *rq = tx->rq;
@@ -426,8 +426,8 @@ static int tx_run_before(struct bb_tx *tx)
 }
 
 /*
- * Schedules the committed hooks, which run when this fiber waits or ends, and then makes the calls
- * of bb_after(), because these may end the request if memory runs out.
+ * Schedules the committed hooks, which run when this fiber waits or ends. Then makes the calls of
+ * bb_after(); they are last, because they may end the request if memory runs out.
  */
 static void tx_committed(struct bb_tx *tx)
 {
@@ -595,7 +595,7 @@ static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct
                         text);
 }
 
-/* Commits or rolls back. An error response keeps only `headers`, the headers set before that. */
+/* Commits, or rolls back for an error status. If the commit fails, only `headers` remain. */
 static int tx_finish(struct bb_tx *tx, int status, struct response_header *headers)
 {
     struct core_request *rq = tx->rq;
