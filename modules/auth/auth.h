@@ -46,7 +46,7 @@ struct auth {
     struct auth_keys *keys;
     struct auth_throttle *throttle;
     struct auth_cost cost;
-    char dummy[AUTH_HASH_MAX];   /* hash to check for an unknown account, to take the same time */
+    char dummy[AUTH_HASH_MAX];   /* checked if the account is unknown, to take the same time */
     int64_t session_s, client_s; /* lifetime of a token in seconds */
 };
 
@@ -119,7 +119,7 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 struct auth_account {
     int64_t id;
     const char *role, *status, *password; /* hash of the password or client secret; or NULL */
-    bool known_here, seen_here;           /* logged in from this network: last 90 days, last day */
+    bool known_here, seen_here; /* the last login from this network: within 90 days, 1 day */
 };
 
 /* Returns 1 if found, 0 if not, or -1 on failure: then return bb_failed(rq). Parks the fiber. */
@@ -251,7 +251,7 @@ void auth_mail_approved(struct bb_request *rq, struct bb_tx *tx, const char *ema
 void auth_link_ask(struct bb_request *rq, struct bb_tx *tx, const char *purpose, const char *email,
                    const char *language);
 
-/* The job auth.links: mails the links of stored requests that a crashed host has left. */
+/* The job auth.links: sends the mails for stored requests that a crashed host did not handle. */
 void auth_links_job(struct bb_request *rq);
 
 /* ---- handlers, commands, and metrics in the order of module.c's table ---- */

@@ -229,7 +229,7 @@ static int links_invalid(struct bb_request *rq)
     return bb_invalid(rq, "token", "was used already or has expired: request another link");
 }
 
-/* The condition that a link `l` is valid for the account `a`. */
+/* Whether link `l` is valid for account `a`. */
 #define VALID "a.id = l.account AND a.email = l.email AND a.status IN ('Pending', 'Active')"
 
 struct reset {

@@ -540,7 +540,7 @@ static const struct bb_job jobs[] = {
 static const char *const login_outcomes[] = {"done",      "refused", "not_admitted",
                                              "throttled", "failed",  NULL};
 
-/* In the order of enum auth_metric and enum auth_login_outcome. */
+/* The order is the same as in enum auth_metric and enum auth_login_outcome. */
 static const struct bb_metric metrics[] = {
     {.name = "logins_total", .kind = BB_COUNTER, .label = "outcome", .values = login_outcomes,
      .help = "Logins and calls of getAccess. not_admitted: the account is pending or suspended, or "

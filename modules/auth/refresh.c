@@ -128,7 +128,7 @@ static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account
 {
     static const struct bb_sql forget = {
         "DELETE FROM auth_refresh WHERE id = $1::uuid AND account = $2::bigint", 0};
-    /* `forget` waits for a refresh in progress, so this also ends the session of the refresh. */
+    /* `forget` waited for a refresh in progress, so this also revokes that refresh's session. */
     static const struct bb_sql revoke = {
         "UPDATE auth_session SET revoked = now() WHERE account = $2::bigint "
         "AND (login = $1::uuid OR jti = $1::uuid) AND revoked IS NULL",
@@ -231,7 +231,7 @@ int auth_refresh(struct bb_request *rq)
 
 /* ---- logout, and the list of sessions ---- */
 
-/* Ends the login or session with the id `arg`. NULL: ends the caller's, and deletes the cookie. */
+/* Ends the login or session `arg`. NULL: ends the caller's own one, and deletes the cookie. */
 static int refresh_leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql own = {

@@ -238,7 +238,7 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
 
         if (status)
             return status;
-        /* Signs first: if signing fails after the insert, the next attempt repeats the jti. */
+        /* Signs before the insert: a later failure would make the next attempt repeat the jti. */
         if (auth_keys_sign(auth, kid, &claims, issued->token)) {
             struct bb_rows *rows = bb_query(
                 rq, &session.one,

@@ -51,7 +51,7 @@ struct auth_throttle {
 /* A counter that a request checks. */
 struct asked {
     char key[64]; /* its key in Redis */
-    uint64_t id;  /* its id in this host's table, from the same hash */
+    uint64_t id;  /* its id in this host's table: the first bytes of the hash in `key` */
     int64_t limit;
     int64_t wait_ms; /* result: time until the counter expires; 0: it is below its limit */
 };
@@ -95,7 +95,7 @@ static struct asked throttle_asked(char kind, const char *text, int64_t limit)
         snprintf(asked.key + used, sizeof(asked.key) - used, "%02x", digest[i]);
     memcpy(&asked.id, digest, sizeof(asked.id));
     asked.id ^=
-        (uint64_t)(unsigned char)kind; /* different ids for kinds with the same text: an address */
+        (uint64_t)(unsigned char)kind; /* so that counters of different kinds have different ids */
     return asked;
 }
 

@@ -42,7 +42,7 @@ struct bulk_type {
     const struct bb_bulk_rows *rows;
     struct bb_host *host; /* of the module that provides the type */
     size_t rows_max;
-    bool together; /* rows may depend on each other, so a busy host does not use small batches */
+    bool together; /* rows may depend on each other: batches stay large if the host is busy */
 };
 
 struct bulk_settings {
@@ -165,8 +165,8 @@ struct bulk_columns *bulk_columns_of(struct bb_request *rq, const struct bulk_ty
 /* Returns the columns of a job that was read with its header. */
 struct bulk_columns *bulk_job_columns(struct bb_request *rq, const struct bulk_job *job);
 /*
- * Parses whole rows of a part, ending with a NUL; `first` is the number of the first row. Returns
- * up to `most` rows with numbers above `after`. If memory runs out, ends the request.
+ * Parses `bytes`, the rows of a part followed by a NUL; `first` is the number of the first row.
+ * Returns up to `most` rows with numbers above `after`. If memory runs out, ends the request.
  */
 struct bulk_batch *bulk_batch_of(struct bb_request *rq, const struct bulk_columns *columns,
                                  const char *bytes, int64_t first, int64_t after, size_t most);
@@ -195,7 +195,7 @@ struct bulk_sought {
 struct bulk_part {
     int64_t last;                /* number of the last row in `batch` */
     size_t bytes;                /* of the whole part */
-    json_t *findings, *warnings; /* objects: row number to problems */
+    json_t *findings, *warnings; /* JSON objects: problems by row number */
     struct bulk_batch *batch;    /* NULL: no part was found */
 };
 
@@ -205,10 +205,10 @@ int bulk_part_next(struct bb_request *rq, const struct bulk_columns *columns, co
 json_t *bulk_found(const json_t *findings, const struct bb_bulk_row *row);
 
 /*
- * Writes the failed and cancelled rows of a job as CSV: as they were sent, with the column `errors`
- * added. bulk_failed_new() returns the state, to be freed with free(), or NULL if out of memory;
- * `mark`: begin with a byte order mark. Each call of bulk_failed_write() appends the rows of one
- * part, the first call also the header line. It returns 1, 0 if no part is left, or -1 on failure.
+ * Writes the failed and cancelled rows of a job as CSV, with an added column `errors`.
+ * bulk_failed_new() returns the state, or NULL if out of memory; free it with free(). `mark`: begin
+ * with a byte order mark. Each call of bulk_failed_write() appends the rows of one part, the first
+ * call also the header line. Returns 1, or 0 if no part was left, or -1 on failure.
  */
 struct bulk_failed;
 struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark);

@@ -23,7 +23,7 @@
 enum { IMPORT_FAILED = 1, IMPORT_USAGE = 2, IMPORT_INTERRUPTED = 130 };
 
 enum {
-    LOOK_MS = 100,     /* between two queries of the progress */
+    LOOK_MS = 100,     /* interval between queries of the progress */
     STILL_MS = 3000,   /* after this time without progress, this process stores rows */
     SILENT_MS = 60000, /* after this time without a response of the database, the command ends */
     REST_MS = 20

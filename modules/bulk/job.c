@@ -141,8 +141,8 @@ static int job_wrong_state(struct bb_request *rq, const struct bb_principal *who
 
 /*
  * Ends the request if the caller's role may not upload the job's type any more. An Admin may change
- * every job. If the type is not loaded, its roles are unknown: then only confirming is refused,
- * which makes bulk.run store rows (`stores`).
+ * every job. If the type is not loaded, its roles are unknown: then only a change that leads to
+ * storing rows (`stores`) is refused.
  */
 static void job_check_role(struct bb_request *rq, bool stores)
 {
@@ -209,8 +209,8 @@ void bulk_end_cancelled(struct bb_request *rq, struct bb_tx *tx, const char *id,
 {
     /*
      * Rows with problems have failed, and other rows after the cursor are cancelled. This statement
-     * counts the failed rows. The one that cancelled the job could not: it may have waited for a
-     * batch in progress, and its snapshot does not show the changes of this batch.
+     * counts the failed rows. The statement that cancelled the job may have waited for a batch in
+     * progress; its snapshot is older than that batch, so it would count too few rows.
      */
     static const struct bb_sql total = {
         "UPDATE bulk_job j SET failed = (SELECT coalesce(sum(p.failed), 0) FROM bulk_part p"

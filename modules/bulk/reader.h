@@ -21,10 +21,10 @@ enum {
 };
 
 struct reader_row {
-    int64_t number;    /* the first row has the `number` of bulk_reader_begin(); blank rows count */
+    int64_t number;    /* counted from the `number` of bulk_reader_begin(); blank rows count */
     size_t begin, end; /* positions; `end` follows the line end, or the CR of a CRLF */
     size_t count;
-    const char *const *cells; /* end in NUL; valid only during the callback */
+    const char *const *cells; /* NUL-terminated; valid only during the callback */
 };
 
 struct bulk_reader {
@@ -64,7 +64,7 @@ int bulk_reader_end(struct bulk_reader *reader);
 bool blank_is(const char *text);
 void blank_strip(char *text);
 
-/* Returns the length of a text that is cut to `most` bytes without splitting a character. */
+/* Returns to how many bytes, at most `most`, a text can be cut without splitting a character. */
 size_t blank_cut(const char *text, size_t most);
 
 #endif

@@ -10,7 +10,7 @@
 enum {
     TURN_MS = 500,
     PAUSE_MS = 100,  /* maximum pause between two batches */
-    LAPSED_MS = 500, /* before a commit, an older check of the sender is repeated */
+    LAPSED_MS = 500, /* if the sender's last check is older, a commit checks again */
     SMALL_ROWS = 50  /* per batch while the host is busy; a batch then takes a few milliseconds */
 };
 
@@ -35,7 +35,7 @@ struct bulk_turn {
     bool small;            /* small batches, because requests keep the host busy */
     char refused[BULK_ID]; /* id of the job whose row the database refuses */
     int64_t refused_row;
-    struct batch batch; /* the current or last one */
+    struct batch batch; /* the current batch, or the last one */
 };
 
 /*
@@ -208,7 +208,7 @@ static int run_store(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *
     return 200;
 }
 
-/* Jobs of types that are not loaded wait. They do not delay other jobs. */
+/* Skips jobs whose type no loaded module provides; these jobs wait. */
 #define LOADED "IN (SELECT json_array_elements_text($1::json))"
 
 static int run_claim(struct bb_request *rq, struct bb_tx *tx, void *arg)
@@ -265,7 +265,7 @@ static int run_transaction(struct bb_request *rq, void *arg)
 /* Decides what follows a batch that has just failed. Returns whether to continue at once. */
 static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
 {
-    /* Makes batches of one row up to row $2, to find the row that the database refuses. */
+    /* Makes the next batches have one row each, up to row $2: one of them is the refused row. */
     static const struct bb_sql one_by_one = {
         "UPDATE bulk_job SET single = greatest(single, $2::bigint) WHERE id = $1::uuid",
         BB_SQL_WRITE,

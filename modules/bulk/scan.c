@@ -320,7 +320,7 @@ static int scan_file(struct pass *pass, int fd)
 {
     struct scan *scan = pass->scan;
     const char *bytes = pass->buffer;
-    size_t length = 0; /* bytes at `bytes`; they begin with the cut character of the last buffer */
+    size_t length = 0; /* bytes to parse; the first may be left over from the previous read */
     char said = '\0';
 
     for (bool first = true; !pass->whole; first = false, bytes = pass->buffer) {
@@ -422,8 +422,8 @@ static int scan_by_number(const void *left, const void *right)
 }
 
 /*
- * If two claims overlap, the claim with the higher row number gets `against`. The other claim
- * becomes `holder`, with which the next claims are compared.
+ * If two claims overlap, the one with the higher row number is refused: `against` becomes the other
+ * row's number. The next claims are compared with the claim that is not refused.
  */
 void scan_contradictions(void *arg)
 {

@@ -70,7 +70,7 @@ struct scan_claim {
     int32_t against; /* number of an earlier row with an overlapping claim; or 0 */
 };
 
-/* scan_contradictions() keeps the claims that overlap an earlier row's, in the order of rows. */
+/* scan_contradictions() keeps only claims that overlap a claim of an earlier row, sorted by row. */
 struct scan_claims {
     struct scan_claim *list;
     size_t count;

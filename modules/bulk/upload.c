@@ -22,7 +22,7 @@ struct upload {
     struct bulk_columns *columns;
     struct scan scan;
     struct scan_claims claims;
-    bool checked;                 /* all parts were checked; upload_part() adds contradictions */
+    bool checked;                 /* all rows were checked; now compares them with each other */
     size_t next;                  /* index of the next contradiction in `claims` */
     const struct scan_part *part; /* the part for upload_part() */
     int64_t left;                 /* bytes that the organization may still store */

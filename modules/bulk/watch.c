@@ -36,8 +36,8 @@ static void watch_closed(struct bb_stream *stream, void *arg)
 }
 
 /*
- * Formats the job as an event; its data is the job's JSON in the API. Call without the lock: if
- * memory runs out, the fiber ends, and would never unlock it.
+ * Formats the job as an event whose data is the job's JSON in the API. Call it without the lock: if
+ * memory runs out, the fiber ends inside this function, so the lock would stay locked.
  */
 static const char *watch_event(struct bb_request *rq, const struct bulk_job *job)
 {
@@ -47,7 +47,7 @@ static const char *watch_event(struct bb_request *rq, const struct bulk_job *job
                      bb_json(rq, json, NULL));
 }
 
-/* Sends `text`, an event about the job. Ends the stream after the last one. Needs the lock. */
+/* Sends `text`, an event about the job. Ends the stream if the job has ended. Needs the lock. */
 static void watch_send(struct bb_request *rq, struct watcher *watcher, const struct bulk_job *job,
                        const char *text)
 {

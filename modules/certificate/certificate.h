@@ -54,7 +54,7 @@ extern const struct bb_field certificate_gap_fields[2];
 
 /* ---- entries ---- */
 
-/* The condition that the caller may see a row `e`. $1 and $2 must be SCOPE_ARGS(). */
+/* Whether the caller may see row `e`. $1 and $2 must be SCOPE_ARGS(). */
 #define CERTIFICATE_SEES "($1::boolean OR e.organisation = ANY($2::bigint[]))"
 
 /* clang-format off */

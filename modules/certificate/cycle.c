@@ -1,17 +1,17 @@
 /*
- * Issues cycles that are due and have ended, each in a transaction.
+ * Issues the certificates of cycles that are due and have ended, one transaction per cycle. A cycle
+ * is a period of a group of devices.
  *
  * A reading does not count if it began before the group or before its device joined the group, or
- * if it is longer than a cycle (certificate_counts() in schema.sql). The energy that counts for a
- * device is at most its ceiling for the time of its readings. Energy that has counted once still
- * counts if the ceiling is lowered later.
+ * if it is longer than a cycle (certificate_counts() in schema.sql). A device counts with at most
+ * its ceiling for the time of its readings. Counted energy still counts if the ceiling is lowered
+ * later.
  *
- * The new energy of all devices is added to the energy that the group carries. If the sum reaches
- * the threshold, its whole kWh are issued, and the rest is carried over. Late or voided readings
- * make an issued cycle due again. Then the difference, which voided readings make negative, is
- * added in the same way. Devices are summed in chunks, so that no statement takes long. Chunks
- * become smaller if one takes too long, for example if devices have more than one reading per hour.
- * All statements see the database as of the start of the transaction.
+ * The new energy of all devices is added to the group's carry-over. If the sum reaches the
+ * threshold, its whole kWh are issued, and the rest is the new carry-over. Late or voided readings
+ * make an issued cycle due again; then the difference, which may be negative, is added in the same
+ * way. Devices are summed in chunks, which become smaller if a statement takes too long, for
+ * example if devices have more than one reading per hour. All statements see the same snapshot.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ struct cycle {
 
 /* clang-format off */
 
-/* $1 number of cycles, $2 number of failed cycles to skip, which are the ones that ended first */
+/* $1 number of cycles, $2 number of failed cycles to skip, which ended first */
 static const struct bb_sql due = {
     "SELECT d.group_id, d.cycle_start, d.cycle_end,"
     " " BB_SQL_MS("d.cycle_start") ", " BB_SQL_MS("d.cycle_end")
@@ -40,7 +40,7 @@ static const struct bb_sql due = {
 
 static const struct bb_sql steady = {"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", 0};
 
-/* Deletes a cycle from certificate_due, and locks its group until the commit. No row: not due. */
+/* Deletes a due cycle, and locks its group until the commit. No row: the cycle is not due. */
 static const struct bb_sql take = {
     "WITH gone AS (DELETE FROM certificate_due WHERE group_id = $1::bigint"
     " AND cycle_start = $2::timestamptz RETURNING group_id)"
@@ -209,7 +209,7 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
     int64_t carry = bb_cell_int(rq, rows, 0, 1);
 
     if (!cycle->most) {
-        /* devices for 200,000 hourly readings per cycle of a week, month, quarter, year; or day */
+        /* devices with about 200,000 hourly readings in a week, month, quarter, year, day */
         static const char initials[] = "wmqy";
         static const int64_t sizes[] = {1200, 300, 100, 24, 8000};
         size_t size = strcspn(initials, bb_format(rq, "%.1s", bb_cell(rq, rows, 0, 2)));

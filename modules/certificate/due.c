@@ -2,8 +2,8 @@
  * Marks cycles as due when new readings arrive, and when the ceiling of a device changes.
  *
  * The service "readings" returns the devices whose readings were stored since the last call, with
- * the range of the readings' ends. A first statement notes these devices and ranges. It may wait
- * for the lock of a request that stores readings, and cannot see these readings. So a later
+ * the range of the readings' ends. A first statement notes these devices and ranges. It may have to
+ * wait for a request that is storing readings, and then does not see these readings. So a later
  * statement processes the notes: it marks the cycles of the readings as due, in the group in which
  * the device was at that time. Readings of a time without a group are ignored. At most READINGS
  * readings of a device are processed before the next device, so that no device delays the others.
@@ -24,9 +24,9 @@ static const struct bb_sql take = {CERTIFICATE_NOTE("certificate_look", "D"),
                                    BB_SQL_WRITE | BB_SQL_LONG};
 
 /*
- * $1 number of devices, $2 last device handled. Locks the notes. The next statement processes them:
- * it begins after they were locked, so it sees all earlier changes, such as more readings or a new
- * group of a device. Skips notes that another run has locked.
+ * $1 number of devices, $2 last device handled. Locks rows of certificate_look that no other run
+ * has locked. The next statement processes them. Because it begins when they are locked, it sees
+ * all earlier changes, such as more readings or a new group of a device.
  */
 static const struct bb_sql hold = {
     "SELECT coalesce(array_agg(l.device), '{}')::text, count(*), max(l.device)"
@@ -67,7 +67,7 @@ struct looked {
     int64_t size;  /* devices per batch */
     int64_t count; /* devices of the last batch */
     int64_t after; /* the last device processed; 0: begin with the first */
-    bool rest;     /* one of the devices processed since the start has readings left */
+    bool rest;     /* a device of this round has readings left */
 };
 
 static int due_look(struct bb_request *rq, struct bb_tx *tx, void *arg)

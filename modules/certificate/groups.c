@@ -40,7 +40,7 @@ static const struct bb_sql list = {
     ") q) p WHERE upto - octet_length(devices) < $5::bigint ORDER BY id",
     BB_SQL_LIST};
 
-/* $1 group. BB_SQL_LONG, because a group may have thousands of devices. */
+/* $1 group. Has BB_SQL_LONG, because a group may have thousands of devices. */
 static const struct bb_sql get = {
     "SELECT " COLUMNS " FROM certificate_group e WHERE e.id = $1::bigint", BB_SQL_LONG};
 

@@ -2,13 +2,13 @@
  * The historical-issuance job: each History reading that reaches the threshold makes a certificate
  * with a single entry, which covers the reading's period.
  *
- * First, a short statement notes the devices with new readings, as in due.c. Only this statement
- * locks rows for which requests that store readings have to wait. Then readings are issued in
- * chunks, each in a transaction that also updates the notes. A chunk has a limited number of
- * readings, taken from the first devices. So thousands of devices with one reading each need few
- * chunks, and the chunks of a device with years of readings are not larger. The unique key of
- * entries prevents a reading from being issued twice. A run has a time limit, so that such a device
- * does not delay cycles; the job runs again until no reading is left.
+ * First, a short statement adds the devices with new readings to certificate_history. Only this
+ * statement locks rows for which requests that store readings have to wait. Then readings are
+ * issued in chunks, each in a transaction that also updates certificate_history. A chunk has a
+ * limited number of readings, taken from the first devices. So thousands of devices with one
+ * reading each need few chunks, and the chunks of a device with years of readings are not larger.
+ * The unique key of entries prevents a reading from being issued twice. A run has a time limit, so
+ * that such a device does not delay cycles; the job runs again until no reading is left.
  */
 #include "modules/certificate/certificate.h"
 
@@ -31,9 +31,9 @@ static const struct bb_sql next = {
 
 /*
  * $1 devices, of which some may have been deleted, $2 threshold, $3 maximum number of readings, $4
- * status of the entries. ON CONFLICT skips readings that were issued before. If the statement has
- * read $3 readings, the note of the last device now begins at its last reading, and the notes of
- * later devices stay unchanged. The first row always exists.
+ * status of the entries. ON CONFLICT skips readings that were issued before. After $3 readings, the
+ * statement stops: the last device's row in certificate_history then begins at its last reading,
+ * and the rows of later devices stay unchanged. The first row always exists.
  */
 static const struct bb_sql issue = {
     "WITH h AS MATERIALIZED (SELECT n.device, n.organisation, h.start_at, h.end_at, h.wh"
@@ -81,7 +81,7 @@ struct chunk {
     int64_t issued; /* certificates issued in all chunks so far */
 };
 
-/* Issues the next chunk of readings, and deletes the notes of devices without further readings. */
+/* Issues the readings of the next devices. Deletes the devices that are done from the table. */
 static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct certificate *certificate = rq->state;

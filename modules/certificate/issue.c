@@ -101,7 +101,7 @@ struct work {
     bool more;           /* work is left for another run */
 };
 
-/* Each step has a time limit, so that no step waits until another step has nothing left to do. */
+/* Runs all steps. Each step stops at its time limit, so that the next step can run, too. */
 static void issue_run(struct bb_request *rq, struct work *work)
 {
     static int64_t (*const steps[STEPS])(struct bb_request *, bool *) = {

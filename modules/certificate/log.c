@@ -48,7 +48,7 @@ enum text {
     OF_OTHER, /* the 3-letter code of the country; OF_COUNTRY is the 2-letter code */
     OF_FUEL,
     OF_TYPE,
-    CHOSEN, /* ids of devices with these properties; NULL: any device, or above FEW_DEVICES */
+    CHOSEN, /* ids of devices with these properties; NULL: any, or more than FEW_DEVICES */
     TEXTS
 };
 
@@ -367,7 +367,7 @@ int certificate_change(struct bb_request *rq)
 
 /* clang-format off */
 
-/* $6 device, group or month, $7 last key seen, $8 number of rows. Casts sums, which are numeric. */
+/* $6 device, group or month, $7 last key seen, $8 number of rows. Sums are numeric: casts them. */
 #define KEY                                                                                        \
     "CASE $6::text WHEN 'device' THEN e.device WHEN 'group' THEN coalesce(e.group_id, 0)"          \
     " ELSE (extract(epoch FROM date_trunc('month', e.start_at, 'UTC')) * 1000)::bigint END"

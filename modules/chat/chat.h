@@ -71,15 +71,15 @@ struct chat_message {
 /* The conversations that a caller sees. */
 struct chat_scope {
     bool all;
-    bool speaks;     /* may act for the end users of its organizations */
+    bool speaks;     /* the caller may act for end users of its organizations */
     const char *own; /* the caller's e-mail */
     const int64_t *organizations;
     size_t organization_count;
 };
 
 /*
- * The condition that the caller sees the conversation `c`. Its parameters must be the first three
- * of the statement.
+ * Whether the caller sees conversation `c`. CHAT_SCOPE_ARGS() must be the first three parameters of
+ * the statement.
  */
 #define CHAT_SEES                                                                                  \
     "($1::boolean OR c.organisation = ANY($2::bigint[])"                                           \

@@ -23,7 +23,7 @@
 struct chat_cursor {
     uint64_t home;      /* identifies the database (CHAT_HOME); 0: not given */
     const char *seen;   /* the snapshot of which the reader has seen all messages */
-    const char *target; /* the later snapshot up to which it reads; NULL: none */
+    const char *target; /* the later snapshot up to which the reader reads; NULL: none */
     int64_t block[3];   /* key of the last row of the last complete block seen */
     int64_t event[3];   /* key of the last event seen in the block after it */
 };

@@ -3,11 +3,11 @@
  *
  * Returns the newest matching conversation that the caller may see, or null.
  *
- * Conditions with OR make PostgreSQL read whole tables, so each set of filters has its own
- * statement, a union of index scans. Filters name up to two e-mails, in any order, and a name,
- * which is compared literally. For a caller that sees only its own conversations, its e-mail is
- * added to the filters, and the condition of the scope costs nothing. OFFSET 0 keeps the planner
- * from scanning an index of times in the hope of finding the name soon.
+ * The client sends up to two e-mails, in any order, and a name. PostgreSQL would read the whole
+ * table for conditions with OR, so each set of filters has its own statement, a UNION of index
+ * scans. If callers see only their own conversations, their e-mail becomes a filter, too. Without
+ * OFFSET 0 the planner might read conversations from the newest on until it finds the name, which
+ * may take long.
  */
 #include <string.h>
 

@@ -41,9 +41,9 @@
     "SELECT coalesce(array_agg(c.id), '{}') FROM (SELECT c.id FROM " rows LATEST_FIRST ") c"
 
 /*
- * [1] is for a caller that names another e-mail than its own. BB_SQL_LIST, because the cost depends
- * on the number of conversations: PostgreSQL sorts all conversations of an hour, and skips
- * another e-mail's conversations that the caller may not see.
+ * [1] is for a caller that names another e-mail than its own. All have BB_SQL_LIST, because they
+ * may take long: PostgreSQL sorts all conversations of an hour, and skips another e-mail's
+ * conversations that the caller may not see.
  */
 static const struct bb_sql list_page[2] = {{PAGE(OWN), BB_SQL_LIST}, {PAGE(ANOTHERS), BB_SQL_LIST}};
 static const struct bb_sql list_ids[2] = {{IDS(OWN), BB_SQL_LIST}, {IDS(ANOTHERS), BB_SQL_LIST}};

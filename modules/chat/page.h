@@ -55,7 +55,7 @@ struct chat_page {
     struct chat_event *events[];
 };
 
-/* Creates a page without events, with room for `room` of them. Returns NULL if out of memory. */
+/* Creates a page with room for `room` events, but without events. Returns NULL if out of memory. */
 struct chat_page *chat_page_new(const char *start, size_t room);
 void chat_page_free(struct bb_host *host, struct chat_page *page);
 

@@ -183,7 +183,7 @@ static json_t *post_shown(struct bb_request *rq, const char *shown)
 
 static int post_attached(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    /* $1 conversation, $2 uuid, $3 attachments. add_message has locked the conversation's row. */
+    /* $1 conversation, $2 uuid, $3 attachments. `entries` is the new message's seq. */
     static const struct bb_sql attach = {
         "WITH e AS (UPDATE chat_entry SET attachments = $3 WHERE conversation_id = $1::bigint AND"
         " seq = (SELECT entries FROM chat_conversation WHERE id = $1::bigint) AND uuid = $2::uuid"

@@ -61,7 +61,7 @@ struct listener {
     bool lagging;
     bool ended;    /* nothing more is sent */
     size_t events; /* number of events read for it since it began to lag */
-    char *at;      /* its position, owned; NULL: it does not lag, or memory ran out and it ends */
+    char *at;      /* its position while it lags, owned; NULL: not lagging, or out of memory */
     size_t topic_count;
     const char *topics[];
 };
@@ -210,7 +210,7 @@ static void listener_full(struct bb_stream *stream, void *arg)
     listener_place(listener, hub->page, hub->published);
 }
 
-/* Joins a listener to its topics if it has reached the hub's position. Returns 0, or else -1. */
+/* Joins a listener that has reached the hub's position to its topics. Returns 0; -1: not yet. */
 static int listener_join(struct listener *listener)
 {
     struct chat_hub *hub = listener->hub;
@@ -426,8 +426,8 @@ static void hub_run(struct bb_request *rq, void *arg)
     if (hub->again || hub_serve_lagging(rq, hub))
         return;
     /*
-     * Regularly sends an id without an event: otherwise, if a quiet client reconnects after a day,
-     * the events of the whole day would have to be searched.
+     * Regularly sends an id without an event. Otherwise a client that got no event for a day would
+     * reconnect with an old id, and the host would have to search the events of that day.
      */
     const char *line = chat_id_line(rq, hub->page->end);
 

@@ -1,10 +1,10 @@
 /*
  * GET /api/chat/unread-count/:email and /api/chat/unread-devices/:email
  *
- * Both read totals (schema.sql, step 1) and the changes that are not yet added to them. They read
- * no conversation and no message, so the cost depends neither on the length of a history nor on the
- * number of conversations. A caller that names another e-mail also sees the conversations in which
- * both take part: up to PAIRED are read, more than FEW_PAIRED by a statement with BB_SQL_LIST.
+ * Both routes add stored totals (schema.sql, step 1) and the changes since then. So the cost does
+ * not depend on the number of messages or conversations. A caller that names another e-mail also
+ * sees the conversations in which both take part. These are read, up to PAIRED of them; a statement
+ * with BB_SQL_LIST reads more than FEW_PAIRED.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ static const struct bb_keyed count_own = {
             {MANY " CROSS JOIN LATERAL (" statement ") a", 0},                                     \
     }
 
-/* The condition for the caller to see a stored total `u` of the e-mail. */
+/* Whether the caller may see `u`, a stored total of the e-mail. */
 #define SEEN                                                                                       \
     "u.email = k.email AND (k.everything OR u.organisation = ANY(k.organisations)"                 \
     " OR k.own = k.email AND NOT u.withheld)"

@@ -165,7 +165,7 @@ struct device_values device_read_body(struct bb_request *rq, bool whole);
 /* Returns a copy without leading and trailing white space, the form in which names are stored. */
 char *device_trimmed(struct bb_request *rq, const char *text);
 
-/* Returns the decimal number `text`; NAN if it is invalid or has other than `characters`. */
+/* Returns `text` as a number, or NAN if it is invalid or has characters not in `characters`. */
 double device_number(const char *text, const char *characters);
 
 /* Returns a warning (a constant) if a valid text is unlikely, else NULL. `text` may be NULL. */
@@ -189,7 +189,7 @@ extern const struct bb_field device_pair_fields[6];
 
 /*
  * list.c: warns if another organization has a device that looks like this one. tx NULL: queries
- * outside of a transaction. Returns 0, or -1: `return bb_failed(rq)`.
+ * outside of a transaction. Returns 0, or -1 on failure.
  */
 int device_warn_duplicates(struct bb_request *rq, struct bb_tx *tx,
                            const struct device_record *record);
@@ -247,8 +247,8 @@ int device_find(struct bb_request *rq, enum device_look_up how, const char *name
 struct device_record device_in_path(struct bb_request *rq, enum device_look_up how);
 
 /*
- * Raises an event of a device. `changed` is the array for device.updated, of which this function
- * takes ownership, or NULL. Returns 0, or -1: `return bb_failed(rq)`.
+ * Raises an event of a device. `changed` is the array for device.updated, otherwise NULL; this
+ * function takes ownership. Returns 0, or -1 on failure.
  */
 int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
                 const struct device_record *record, json_t *changed);
@@ -260,9 +260,9 @@ void device_documents_drop(struct bb_request *rq, const struct device_documents 
 /* Counts a failed call of the store. Call if the host cannot write the incoming files. */
 void device_files_failed(struct bb_host *host);
 /*
- * Adds the rows of the documents. Returns 0, or -1: `return bb_failed(rq)`. The transaction fails
- * with 409 if a field would have more than 10 documents, or the organization would exceed its
- * quota. `documents` must live until the commit.
+ * Adds the rows of the documents. Returns 0, or -1 on failure. The transaction fails with 409 if a
+ * field would have more than 10 documents, or the organization would exceed its quota. `documents`
+ * must live until the commit.
  */
 int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_record *device, struct device_documents *documents);

@@ -1,4 +1,3 @@
-/* The service "devices", with which other modules look up devices. */
 #include <stdlib.h>
 
 #include "modules/device/device.h"
@@ -130,8 +129,8 @@ static int directory_resolve(void *state, struct bb_request *rq, const json_t *k
 }
 
 /*
- * If several devices have a serial number, the problem names up to 20 of them, as record_names()
- * does. OFFSET keeps the planner from computing `id` twice.
+ * If several devices have the serial number, the problem names up to 20 of them. OFFSET keeps the
+ * planner from computing `id` twice.
  */
 static int directory_identify(void *state, struct bb_request *rq, const json_t *keys,
                               int64_t organization, int64_t **ids, const char ***problems)

@@ -71,7 +71,7 @@ struct type_finder *type_finder_new(char *why, size_t size)
 
 /*
  * Runs a call of the store, or `run` if it is not NULL, in the store's pool, and counts the call.
- * `arg` begins with a struct store_job. Returns 0, or -1 if it has not run: `return bb_failed(rq)`.
+ * `arg` begins with a struct store_job. Returns 0, or -1 if the function did not run.
  */
 static int store_call(struct bb_request *rq, enum store_call call, void (*run)(void *), void *arg)
 {
@@ -265,8 +265,8 @@ static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *docum
 }
 
 /*
- * Adds the documents' rows, and deletes their rows in device_upload. Locks the row of an older
- * document that uses the same object. Fails if a row is missing: the content may be missing, too.
+ * Adds the documents' rows. Fails if the sweep may have deleted an object: a new object needs its
+ * row in device_upload, which is deleted; a reused object needs a document, which is locked.
  */
 static int documents_add(struct bb_request *rq, struct bb_tx *tx, const char *device,
                          const char *holder, int64_t organization,
@@ -480,7 +480,7 @@ int device_document_delete(struct bb_request *rq)
 /*
  * ---- the service "documents:devices" ----
  *
- * Stores contents and files of other modules. The sweep does not list names of contents (.chat).
+ * Stores contents and files of other modules. The sweep ignores contents: their names end in .chat.
  */
 
 struct content_job {

@@ -83,7 +83,7 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
 
 /* ---- values: each function returns the normalized text, or sets *problem ---- */
 
-/* Returns the bytes of the white-space character at `at`, or 0. The host trims the same ones. */
+/* Returns the length of the white-space character at `at`, or 0. The host trims the same ones. */
 static size_t fields_blank_at(const char *at)
 {
     utf8proc_int32_t code;
@@ -385,7 +385,7 @@ static void fields_read_attributes(struct bb_request *rq, json_t *object, const 
 void device_read(struct bb_request *rq, json_t *object, bool whole, struct device_values *values,
                  json_t *errors)
 {
-    /* held, because the values point to its texts */
+    /* held, because `values` points to texts of `checked` */
     json_t *checked = bb_hold(rq, fields_check(rq, object, errors));
     bool named = false; /* a name was sent, even if it has an error */
 

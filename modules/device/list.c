@@ -10,8 +10,8 @@
 #include "modules/device/device.h"
 
 /*
- * Columns after the columns of the device: the number of devices that the page would have without
- * the limit on bytes (which only the last device may exceed), and the device's sort value.
+ * Columns that follow the device's columns: the number of devices on the page before devices are
+ * removed because of the byte limit, and the value by which the device is sorted.
  */
 enum { LIST_FOUND = DEVICE_COLUMN_COUNT, LIST_ORDERED_BY };
 
@@ -29,9 +29,9 @@ struct list_order {
     " + (SELECT coalesce(sum(200 + octet_length(f.name)), 0) FROM device_document f"               \
     " WHERE f.device = d.id)"
 /*
- * $1 and $2 scope, $3 the filters as JSON, $4 whether the module certificates (groups) is loaded,
- * $5 the order, $6 whether it is descending, $7 and $8 the sort value and id of the previous page's
- * last device, $9 maximum devices, $10 maximum bytes. list_count uses only $1 to $4.
+ * $1 and $2 scope, $3 the filters as JSON, $4 whether the module certificate is loaded, $5 the
+ * order, $6 whether it is descending, $7 and $8 the sort value and id of the previous page's last
+ * device, $9 maximum devices, $10 bytes after which the page ends. list_count uses $1 to $4.
  */
 #define FOUND                                                                                      \
     "device_page(CASE WHEN NOT $1::boolean THEN $2::bigint[] END, $3::jsonb, $4::boolean, $5,"     \
@@ -51,8 +51,8 @@ static const struct list_order list_orders[] = {
 };
 
 /*
- * BB_SQL_LIST, because a filter may match a few of very many devices, and because reading many
- * devices takes long.
+ * list_many and list_count have BB_SQL_LIST, because a filter may match a few of very many devices,
+ * and because reading many devices takes long.
  */
 static const struct bb_sql list_few = {PAGE, BB_SQL_REPLICA}, list_many = {PAGE, BB_SQL_LIST};
 static const struct bb_sql list_count = {
@@ -203,7 +203,7 @@ static const struct bb_sql find = {
     " EXISTS (SELECT FROM device_like($1::bigint, NULL, $3::float8, $4, $5))::int",
     0};
 
-/* Up to $2 pairs with ids below $1: the facts of both devices, then device_pair_fields. */
+/* Selects up to $2 pairs with ids below $1: both devices' facts, then device_pair_fields. */
 static const struct bb_sql pairs = {
     "SELECT one.*, two.*, p.id, p.same, p.near, round(p.metres)::bigint, " BB_SQL_MS(
         "p.found_at") " FROM (SELECT p.id, p.found_at, a.id AS one, b.id AS two, coalesce(" SAME

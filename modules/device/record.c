@@ -149,14 +149,13 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record)
 enum { ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
 
 /*
- * k has a row for each look-up: the caller's scope, the key or site's name, the key if it is a
- * uuid, the key if it may be an id. ONE makes k from the parameters of one request, MANY from
- * arrays for several requests (bb_keyed).
+ * The table k has a row for each request: its caller's scope, the key or site name, and the key
+ * again as uuid and as id (null if it is not one). ONE makes k from the parameters of one request,
+ * MANY from arrays with the values of several requests (bb_keyed).
  *
- * At most MOST rows are read, even if many devices share a serial number or a site, because indexes
- * begin with this value. For callers that see everything, FROM_ALL has a range as condition,
- * because the planner might sort for an equality. FROM_ONE is for callers with one organization:
- * PostgreSQL would plan FROM_SOME, which has any number of organizations, again for each look-up.
+ * FROM_ALL is for callers that see all devices. Its range conditions make PostgreSQL read an index
+ * in order and stop after MOST rows. FROM_ONE is for callers with one organization, because
+ * PostgreSQL would plan FROM_SOME, for any number of organizations, again for each look-up.
  */
 #define ASKED "everything, organisations, name, uuid, id"
 #define ONE                                                                                        \

@@ -98,7 +98,7 @@ static void rows_pause(struct bb_request *rq, size_t done)
 
 /*
  * Returns a row for each name: the name's DEVICE_KEY(), and whether a device has the name. Returns
- * NULL on failure: `return bb_failed(rq)`.
+ * NULL on failure.
  */
 static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct bb_bulk_job *job,
                                              const char *const *names, size_t count)
@@ -115,9 +115,9 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
 }
 
 /*
- * Reads each row by the rules of a registration, and adds errors to the row's problems. `cells`
- * lack the apostrophe that exports put before = + - @. If a device's externalId has it
- * (name_as_sent), the row's externalId has it, too. Returns 0, or -1: `return bb_failed(rq)`.
+ * Reads each row by the rules of a registration, and adds errors to the row's problems. An export
+ * puts an apostrophe before = + - @, which `cells` lack. If a stored device has the externalId with
+ * the apostrophe (name_as_sent), the row gets it, too. Returns 0, or -1 on failure.
  */
 static int rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read)

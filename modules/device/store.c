@@ -1,6 +1,6 @@
 /*
- * The store as a directory: "ab/ab12…". A file gets its name only after its content is on disk, and
- * documents are added only after the name is on disk.
+ * The store that uses a directory: the object ab12… is the file ab/ab12…. A file gets its name only
+ * after its content is on disk, and documents are added only after the name is on disk.
  */
 #include "modules/device/store.h"
 
@@ -23,7 +23,7 @@
 
 enum { SHARDS = 256, UUID = 36 };
 
-/* Returns whether a text is an object's name. Earlier versions used only the SHA-256. */
+/* Returns whether a text is an object's name, or with `contents` a name such as "<sha256>.chat". */
 static bool store_is_name(const char *text, bool contents)
 {
     size_t length = strlen(text);
@@ -200,17 +200,17 @@ struct store *store_directory_new(const char *directory)
 }
 
 /*
- * The store as a bucket of an S3 server. An object is stored completely or not at all: the request
- * is signed with the hash of the content, which the server compares. A downloaded object is hashed
- * while it is written to an unnamed file, and the file is sent only if the hash matches. All files
- * of a request are stored within one `s3_timeout`, which also covers deleting them after a failure.
- * Only the sweep may take longer.
+ * The store that uses a bucket of an S3 server. An object is stored completely or not at all,
+ * because the server compares its content with the hash in the request. A downloaded object is
+ * hashed while it is written to an unnamed file, and the file is sent only if the hash matches. All
+ * files of a request are stored within one `s3_timeout`, which also covers deleting them after a
+ * failure. Only the sweep may take longer.
  *
  * Each thread of the pool uses an HTTP client with one connection. libcurl signs the requests
- * (CURLOPT_AWS_SIGV4): the hash in x-amz-content-sha256, and the path and query of the URL, which
- * libcurl 7.88 neither encodes nor sorts. So this code writes them in canonical form, and sends the
- * hash of the content with a PUT. It does not set CURLOPT_PATH_AS_IS, because libcurl 8.14 does not
- * sign then. It sends no empty header ("Expect:"), which libcurl would sign but not send.
+ * (CURLOPT_AWS_SIGV4). This code sends the content's hash with a PUT. It also encodes the path and
+ * sorts the query, because libcurl 7.88 signs them as they are. It does not set CURLOPT_PATH_AS_IS,
+ * because libcurl 8.14 does not sign then. It sends no empty header ("Expect:"), which libcurl
+ * would sign but not send.
  */
 
 enum {
@@ -306,7 +306,7 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
     request->length += (size_t)length;
 }
 
-/* Stores an element's value. At the end of an object, adds an old object of busbar to the list. */
+/* Stores an element's value. At the end of an object, lists it if it is busbar's and old. */
 static void s3_element_ends(void *arg, const XML_Char *name)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

@@ -78,7 +78,7 @@ struct store_open {
     int fd;         /* set by the call, owned by the caller; -1: see `why` */
 };
 
-/* Lists the names, sorted, that follow `after`, of objects older than `before`. */
+/* Lists the objects older than `before` whose names follow `after`, in the order of names. */
 struct store_list {
     struct store_job job;
     time_t before;

@@ -49,7 +49,7 @@ int device_register(struct bb_request *rq)
     record.documents = documents.shown;
     int status = device_warn_duplicates(rq, NULL, &record) ? bb_failed(rq) : 0;
     const char *fields = bb_json(rq, device_stored_json(rq, record.text, NULL), NULL);
-    /* adding documents locks the organization's row in device_usage, so it is the unit's key */
+    /* the key names the row that the unit locks: with documents, the organization's device_usage */
     struct bb_tx *unit = bb_unit(rq, (uint64_t)(documents.rows ? record.organization : record.id));
 
     if (!status && (!unit ||
@@ -76,10 +76,10 @@ int device_register(struct bb_request *rq)
 /*
  * ---- PATCH by identifier and by site ----
  *
- * One UPDATE of the fields that were sent; null clears a field. Parallel requests wait for the
- * row's lock, so each keeps the other's fields. New files alone are a change, too. A PATCH that
- * changes nothing (an empty body, or the values that the device already has) returns the device,
- * writes nothing and raises no event.
+ * The UPDATE sets only the fields that were sent; null clears a field. So parallel requests do not
+ * overwrite each other's fields. New files alone are a change, too. A PATCH that changes nothing
+ * (an empty body, or the values that the device already has) returns the device, writes nothing and
+ * raises no event.
  */
 
 /*
@@ -108,7 +108,7 @@ struct change {
     struct device_documents documents;
 };
 
-/* Checks the result of a change. If it is refused, ends the request, which rolls it back. */
+/* Checks the device after a change. Ends the request, and so rolls back, if it is not valid. */
 static void update_check(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_values *values, const struct device_record *record)
 {
@@ -242,8 +242,8 @@ int device_update_site(struct bb_request *rq)
 /*
  * ---- DELETE /api/device/:externalId ----
  *
- * Deletes the device with its readings and documents. If the device has certificates, it must not
- * change, so the request is refused; set its status to Inactive instead.
+ * Deletes the device with its readings and documents. A device with certificates cannot be deleted:
+ * the request is refused. Set its status to Inactive instead.
  */
 
 /* Deletes the device with its data. The sweep deletes contents that no other document has. */

@@ -51,7 +51,7 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
 
 /* ---- rows of a bulk upload ---- */
 
-/* Accepted readings do not overlap each other, so a row is compared only with the two nearest. */
+/* Accepted readings do not overlap, so a row is compared only with those before and after it. */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading_item *items = submission->items;

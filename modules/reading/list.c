@@ -290,8 +290,8 @@ int reading_export(struct bb_request *rq)
  *
  * A reading counts completely for the span in which it ends; a reading that ends at midnight counts
  * for the previous day. The database knows the time zones and computes the sums. A cursor is the
- * beginning of the last span seen, in ms since 1970. Each sum comes with the plausible ceiling of a
- * reading of that span.
+ * beginning of the last span seen, in ms since 1970. Each sum is returned with the ceiling: the
+ * most energy that the device can plausibly generate in that span.
  */
 
 /* clang-format off */

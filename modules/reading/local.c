@@ -18,8 +18,8 @@ struct around {
 };
 
 /*
- * The stored readings around the repeated times of a request. If one of these times needs them, one
- * statement reads them for all of these times.
+ * The stored readings around the times of a request that the clock shows twice. When the first of
+ * these times needs them, one statement reads them for all.
  */
 struct stored {
     struct around (*around)[2]; /* both passes of each time; NULL: not queried yet */
@@ -39,7 +39,7 @@ struct placing {
 
 /* clang-format off */
 
-/* $1 device, $2 instants. With more than FEW instants, it is a long statement. */
+/* $1 device, $2 instants; around_many is for more than FEW instants */
 #define FEW 50
 #define ENDS(condition)                                                                            \
     "(SELECT r.type, r.start_at, r.end_at, r.wh FROM (VALUES ('D'::\"char\"), ('H'::\"char\"))"    \
@@ -178,9 +178,9 @@ static bool local_end_after(const struct zone_times *ends, int64_t start, int64_
 }
 
 /*
- * Resolves a start that occurs twice, and the reading's end. If both passes are possible, takes the
- * one at which the previous row ends, or else the one at which a stored reading ends. If stored
- * readings end at both, takes the one that none follows. Returns 0, or -1 if a query failed.
+ * Resolves a start that the clock shows twice, and the reading's end. If both passes are possible,
+ * takes the one at which the previous row ends, or else the one at which a stored reading ends. If
+ * stored readings end at both, takes the one that none follows. Returns 0, or -1 if a query failed.
  */
 static int local_place_start(struct bb_request *rq, const struct placing *p)
 {
@@ -218,7 +218,7 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
         local_note_repeated(rq, p, "startDate", item->sent_start.ms, starts->at[0], starts->at[1]);
         return 0;
     }
-    /* The reading ends at the change only if the next row starts at an earlier local time. */
+    /* The reading ends at the clock change only if the next row starts at an earlier local time. */
     if (pass == 0 && closes &&
         !(behind && behind->has_start && behind->sent_start.local &&
           behind->sent_start.ms < item->sent_end.ms)) {
@@ -232,8 +232,8 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
 }
 
 /*
- * Resolves the end of a Delta reading without a start, if the end occurs twice. Returns 0, or -1 if
- * a query failed.
+ * Resolves the end of a Delta reading without a start if the clock shows the end's time twice.
+ * Returns 0, or -1 if a query failed.
  */
 static int local_place_end(struct bb_request *rq, const struct placing *p)
 {
@@ -252,7 +252,7 @@ static int local_place_end(struct bb_request *rq, const struct placing *p)
 
         second = around[0].type || later;
         item->unsure = p->submission->provisional && !second;
-        /* This may be the same reading again, or the reading of the next hour. */
+        /* The row may be the same reading again, or the reading of the next hour. */
         if (!later && !around[1].type && around[0].type == 'D' && item->measured && item->wh > 0 &&
             (int64_t)item->wh == around[0].wh) {
             local_note_repeated(rq, p, "endDate", item->sent_end.ms, at[0], at[1]);

@@ -311,7 +311,7 @@ static const struct bb_service_descriptor services[] = {
     {.name = BB_BULK_ROWS "Reads", .version = 1, .interface = &reading_rows},
 };
 
-/* In the order of enum reading_metric. */
+/* Has the order of enum reading_metric. */
 static const struct bb_metric metrics[] = {
     {.name = "accepted_total", .kind = BB_COUNTER, .help = "Readings that were stored."},
     {.name = "over_ceiling_total", .kind = BB_COUNTER,

@@ -57,7 +57,7 @@ struct reading_item {
     struct bb_moment sent_start, sent_end;
     bool begins, ends;  /* `start` and `end` are known */
     int64_t start, end; /* ms since 1970 */
-    bool unsure;        /* rows that are not stored yet decide the pass of a repeated hour */
+    bool unsure;        /* of two equal local times, rows not stored yet decide which is meant */
     bool measured;      /* `wh` is known */
     double wh;          /* a whole number; may exceed int64_t */
 };
@@ -88,8 +88,8 @@ struct reading_submission {
     const struct zone *zone; /* of the request, or else of the device; NULL: none */
     struct bb_device device;
     bool dated;                 /* the device has a commissioning date */
-    int64_t commissioned;       /* 00:00 UTC of that day */
-    int64_t commissioned_local; /* 00:00 of that day in `zone` */
+    int64_t commissioned;       /* 00:00 UTC of the commissioning date */
+    int64_t commissioned_local; /* 00:00 of the commissioning date in `zone` */
     struct reading_item *items; /* sorted by end as soon as the ends are known */
     size_t count;
     struct reading_note **notes; /* by the index of a reading; the last is for the whole request */

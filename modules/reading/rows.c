@@ -98,7 +98,7 @@ static int rows_by_device(const void *left, const void *right)
 
 /*
  * Fills call->list with the rows whose devices exist and are Active, sorted by device and time
- * zone. Reports a problem of each other row. Returns 0, or -1 if a query failed.
+ * zone. Reports a problem for every other row. Returns 0, or -1 if a query failed.
  */
 static int rows_find_devices(struct bb_request *rq, struct call *call,
                              struct bb_bulk_row *const *rows, size_t count)
@@ -215,9 +215,9 @@ static int rows_judge(struct bb_request *rq, struct reading_submission *const *l
 
 /*
  * A Delta reading without a start begins at the end of the previous reading. If the previous
- * reading has a mistake, it is not stored, and this start is wrong. So removes the readings that
- * have a start and a mistake, and judges the others again, until only readings without a start have
- * mistakes. Returns 0, or -1 if a query failed.
+ * reading has a mistake, it is not stored, so this start is wrong. Therefore this function removes
+ * the readings that have a start and a mistake, and checks the remaining readings again, until
+ * there are none to remove. Returns 0, or -1 if a query failed.
  */
 static int rows_judge_open(struct bb_request *rq, struct call *call,
                            struct reading_submission *submission, struct one *ones)
@@ -249,9 +249,9 @@ static int rows_judge_open(struct bb_request *rq, struct call *call,
 }
 
 /*
- * Reports the mistakes of rows, and removes these rows from the submission. In a check, each other
- * row claims its period, so that overlapping rows are found. A Delta reading without a start claims
- * only its last millisecond: its start depends on rows that another call may check.
+ * Reports the mistakes of rows, and removes these rows from the submission. In a check, each
+ * remaining row claims its period, so that overlapping rows are found. A Delta reading without a
+ * start claims only its last millisecond: its start depends on rows of other calls.
  */
 static void rows_conclude(struct bb_request *rq, struct call *call,
                           struct reading_submission *submission, const struct one *ones)

@@ -53,7 +53,7 @@ static const struct bb_keyed touch = {
 /*
  * $1 device, $2 type, $3 to $5 starts, ends and Wh, $6 now, $7 and $8 starts and ends of the spans
  * that the readings cover without a gap. Calls reading_overlapping() only if the first span begins
- * before the known end, because calling it for many devices takes longer than storing the rows.
+ * before the end of the stored readings: for many devices, its calls take longer than the inserts.
  * bench/sql/reading.sql has a copy of both statements.
  */
 enum { STORE_VALUES = 8 };
@@ -114,7 +114,7 @@ static const char *store_array(struct bb_request *rq, const struct bb_value *val
     return text;
 }
 
-/* Adds a statement for each row of values, or if `several` is true, runs one for all rows. */
+/* Adds one statement for each row of values or, with `several`, runs one statement for all rows. */
 static int store_add_rows(struct bb_request *rq, struct bb_tx *tx, const struct bb_keyed *keyed,
                           const struct bb_value *values, size_t rows, size_t columns, bool several)
 {
@@ -161,7 +161,7 @@ static json_t *store_set_values(struct bb_request *rq, const struct bb_device *d
     for (size_t i = 0; i < count; i++) {
         columns[0][i] = items[i].start;
         columns[1][i] = items[i].end;
-        columns[2][i] = (int64_t)items[i].wh; /* it has passed the ceiling, so it fits */
+        columns[2][i] = (int64_t)items[i].wh; /* fits, because it is at most the ceiling */
         if (!i || items[i].start > items[i - 1].end)
             columns[3][spans++] = items[i].start;
         columns[4][spans - 1] = items[i].end;

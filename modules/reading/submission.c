@@ -108,7 +108,7 @@ static const char *submission_trimmed(struct bb_request *rq, const json_t *value
     return bb_trimmed(rq, text);
 }
 
-/* Returns a text of the reading or of the body. Without one, notes a problem and returns NULL. */
+/* Returns the text `name` of the reading or else of the body. If it is missing, notes a problem. */
 static const char *submission_word(struct bb_request *rq, struct reading_submission *submission,
                                    const json_t *object, const char *name, size_t index)
 {
