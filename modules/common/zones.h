@@ -75,9 +75,9 @@ struct zone_times zone_times(const struct zone *zone, int64_t local_ms);
 /* ---- all zones: a tree for tfind(3) of structs that begin with the zone's name ---- */
 
 /*
- * Reads all zones below a directory into the tree *zones, which must be NULL before, so that no
- * request has to read files. If the directory does not exist, the tree stays empty. Blocks. Returns
- * 0, or -1 if out of memory or descriptors, or if the directory cannot be read.
+ * Reads all zones below a directory into the tree *zones, which must be NULL before. It blocks, so
+ * call it in `open`. If the directory does not exist, the tree stays empty. Returns 0, or -1 if out
+ * of memory or descriptors, or if the directory cannot be read.
  */
 int zones_read(const char *directory, void **zones);
 void zones_free(void *zones);

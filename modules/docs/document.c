@@ -111,7 +111,7 @@ static bool document_same(const json_t *schema, json_t *named)
     return !more || !json_object_update_missing(wanted, properties);
 }
 
-/* Replaces schemas below `value` that equal `named`. The modules' tables limit the recursion. */
+/* Replaces schemas below `value` that equal `named` by `reference`. The tables limit the depth. */
 static void document_replace(struct docs_maker *maker, json_t *value, json_t *named,
                              json_t *reference)
 {

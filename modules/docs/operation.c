@@ -87,9 +87,9 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
 
 /*
- * Returns the columns of bulk rows in Markdown, owned by the caller, if the module uses bulk rows,
- * and the route accepts files, or returns CSV and has no path segments. Returns NULL for other
- * routes, and if memory runs out (sets maker->failed).
+ * Returns the columns of bulk rows in Markdown, which the caller frees. Returns NULL if the module
+ * does not use bulk rows, or the route neither accepts files nor returns CSV without path segments.
+ * Also returns NULL if memory runs out (sets maker->failed).
  */
 static char *operation_columns(struct docs_maker *maker, const struct bb_module *module,
                                const struct bb_route *route)

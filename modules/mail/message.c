@@ -11,7 +11,7 @@ enum {
 };
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-#define PLAIN_NAME LETTERS " -"                    /* a name of these needs no quotes */
+#define PLAIN_NAME LETTERS " -"                    /* a name with only these needs no quotes */
 #define PLAIN_SUBJECT PLAIN_NAME ".,:;!?'/()_@+#&" /* without =, which begins an encoded word */
 
 /* Returns the text for the language named by the first `length` bytes of `tag`, or NULL. */

@@ -71,7 +71,7 @@ static char *outbox_message(struct bb_request *rq, const struct mail *mail, cons
 static int outbox_queue(void *state, struct bb_request *rq, struct bb_tx *tx,
                         const struct bb_mail_message *message)
 {
-    /* $1 id, $2 kind, $3 to, $4 message, $5 lifetime (s), $6 most mails, $7 key, $8 its life (s) */
+    /* $1 id, $2 kind, $3 to, $4 message, $5 lifetime in s, $6 mail.queue, $7 key, $8 every_s */
     static const struct bb_sql insert = {
         "WITH k AS (INSERT INTO mail_key (key, until) "
         "SELECT $7, now() + make_interval(secs => $8::bigint) WHERE $7::text IS NOT NULL "

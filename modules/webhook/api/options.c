@@ -217,7 +217,7 @@ static const struct option {
      * host has already checked the value as a field of the body; it is stored in `column`.
      */
     void (*take)(struct bb_request *rq, json_t *value, json_t *columns);
-    const char *column; /* NULL unless `take` is NULL */
+    const char *column; /* set only if `take` is NULL */
 } options[] = {
     {"url", webhook_take_url, NULL},
     {"events", webhook_take_events, NULL},

@@ -181,7 +181,7 @@ static void enqueue_pass(struct bb_request *rq, struct bb_tx *tx, void *arg)
     }
 }
 
-/* Registers enqueue_pass(). A superseded generation notifies all senders: its own is ending. */
+/* Registers enqueue_pass(). A superseded generation notifies all hosts: its sender is ending. */
 static int enqueue_after(struct bb_request *rq, struct bb_tx *tx, struct gathered *all)
 {
     if (all->index < 0 ||

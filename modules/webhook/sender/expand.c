@@ -51,7 +51,7 @@ static const struct bb_sql expand = {
     BB_SQL_WRITE | BB_SQL_LONG,
 };
 
-/* Finds the account whose turn failed. $1 the account that had the turn before */
+/* Finds the account of the event that `expand` could not expand. $1 as for `expand` */
 static const struct bb_sql whose = {
     "SELECT coalesce((SELECT min(account) FROM webhook_expansion WHERE account > $1::bigint),"
     " (SELECT min(account) FROM webhook_expansion), 0)",

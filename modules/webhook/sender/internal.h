@@ -85,7 +85,7 @@ struct delivery {
     bool lease_lost;      /* read or sent under a lease that was lost: see lease_lost() */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
-    bool notes; /* to be recorded together with the health of the webhook */
+    bool notes; /* the result is recorded together with the health of the webhook */
     enum health_asked asked;
     int64_t at_wall_ms, took_ms, delay_ms;
     int status;
@@ -132,7 +132,7 @@ struct health {
  * A webhook's row: the parts that the sender and its requests need. The webhook and its attempts in
  * flight share the object, because libcurl reads the headers until a request has ended, and a
  * webhook may change meanwhile. The thread that creates an object passes it to the worker, so only
- * one thread at a time changes `holders`. keys[1] and pairs[1] are the previous ones, or NULL.
+ * one thread at a time changes `holders`. keys[1] and pairs[1] are from before a rotation, or NULL.
  */
 struct parts {
     size_t holders;        /* see parts_release() */
@@ -253,7 +253,7 @@ struct reading_rows {
     struct parts *parts[SENDER_ROWS];                             /* NULL: deleted */
 };
 
-/* A read of deliveries. A stream is a webhook's log, or its due rows in webhook_waiting. */
+/* A task that reads deliveries. A stream is a webhook's log, or its due rows in webhook_waiting. */
 struct reading {
     struct db_task db_task;
     size_t count; /* streams */
@@ -359,7 +359,7 @@ struct sender {
     uint64_t mine, to_give; /* bits of shards: the worker's copy of `owned`; those to give away */
     int64_t cursors[SENDER_SHARDS], gained_ms[SENDER_SHARDS];
     int64_t newest;    /* the highest known id of a delivery */
-    int64_t joined;    /* deliveries up to this id may only come from the log: see lease_lost() */
+    int64_t joined;    /* deliveries up to this id are taken only from the log: see lease_lost() */
     size_t lost_count; /* deliveries in memory with lease_lost */
     int64_t frontier,
         frontier_xact; /* the next cursor, for use when all xids below frontier_xact have ended */
@@ -428,7 +428,7 @@ void delivery_put_back(struct sender *sender, struct queue_flow *flow);
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms);
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs);
 
-/* subscriptions.c: webhooks in memory. _get() creates a missing one, _want() has its row read. */
+/* subscriptions.c: webhooks in memory. _get() creates a missing one, _want() requests its row. */
 struct subscription *subscription_find(struct sender *sender, int64_t webhook);
 struct subscription *subscription_get(struct sender *sender, int64_t webhook);
 void subscription_want(struct sender *sender, struct subscription *subscription);
@@ -438,7 +438,7 @@ void subscription_due(struct sender *sender, struct subscription *subscription, 
 void subscriptions_changed(struct sender *sender, const struct pairs *webhooks, bool all);
 void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
-void subscriptions_drop(struct sender *sender, uint64_t shards);          /* forgets their state */
+void subscriptions_drop(struct sender *sender, uint64_t shards);          /* resets webhooks */
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
 /* Returns whether the webhook may send this many bytes now. If not, sets its paced_ms. */
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);
@@ -464,7 +464,7 @@ int64_t record_at(const struct sender *sender); /* when the pending results are 
 
 /* health.c */
 
-/* Updates a webhook's health after an attempt. `fault`: if it failed, the receiver caused it. */
+/* Updates a webhook's health after an attempt. `fault`: the receiver is the cause of a failure. */
 void health_judge(const struct sender *sender, struct delivery *delivery, bool fault,
                   enum health_asked asked);
 void health_note(struct recording *recording, const struct delivery *delivery);

@@ -282,7 +282,7 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
         }
     }
     /* If only some responses of a receiver are fast, each change of the class would lower the cap
-     * again, so a slow flow remains slow after a fast response. */
+     * again. So a slow flow remains slow until its mean is fast, too. */
     bool stays = flow->class == QUEUE_SLOW && flow->now.count + flow->before.count >= SURE &&
                  queue_mean_ms(flow) > QUEUE_SLOW_MS;
     bool slow = took_ms > QUEUE_SLOW_MS || stays;
