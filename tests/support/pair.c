@@ -1,22 +1,13 @@
 #include "pair.h"
 
-struct host *one, *two;
-PGconn *pair_db;
-static const char *database;
+struct host *other;
 
-void pair_open(const char *name)
+void pair_open(const struct host_spec *spec)
 {
-    database = database_make(the_postgres, name);
-    one = host_start(&(struct host_spec){.name = text("%s-1", name), .database = database});
-    two = host_start(&(struct host_spec){.name = text("%s-2", name), .database = database});
-}
+    struct host_spec second = *spec;
 
-void pair_connect(void)
-{
-    pair_db = database_connect(the_postgres, database);
-}
-
-void pair_disconnect(void)
-{
-    PQfinish(pair_db);
+    stage_open(spec);
+    second.name = text("%s-2", spec->name);
+    second.database = spec->name;
+    other = host_start(&second);
 }

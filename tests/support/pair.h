@@ -1,22 +1,23 @@
-/* Two hosts on one database: suites send requests to one and check the effects on the other. */
+/*
+ * Fixture like stage.h with two hosts on one database: suites send requests to one and check the
+ * effects on the other.
+ */
 #ifndef TESTS_PAIR_H
 #define TESTS_PAIR_H
 
-#include "people.h"
+#include "stage.h"
 
-extern struct host *one, *two;
-extern PGconn *pair_db; /* a connection of each test to the database */
+extern struct host *other;
 
-/* Makes a suite whose hosts run on a new database of its name. */
-#define PAIR_SUITE(name, seconds_each)                                                             \
-    static void name##_set_up(void)                                                                \
+/* Starts both hosts on a new database of the spec's name; call it in the set-up. */
+void pair_open(const struct host_spec *spec);
+
+/* Makes a suite like STAGE_SUITE() with two hosts of its name. */
+#define PAIR_SUITE(suite, seconds_each)                                                            \
+    static void suite##_set_up(void)                                                               \
     {                                                                                              \
-        pair_open(#name);                                                                          \
+        pair_open(&(struct host_spec){.name = #suite});                                            \
     }                                                                                              \
-    SUITE(name, .timeout_s = (seconds_each), .before_all = name##_set_up,                          \
-          .before_each = pair_connect, .after_each = pair_disconnect)
-void pair_open(const char *name);
-void pair_connect(void);
-void pair_disconnect(void);
+    STAGE_SUITE(suite, suite##_set_up, seconds_each)
 
 #endif

@@ -27,9 +27,9 @@ void s3_open_on(const char *name, struct bucket *on, const char *more)
     s3_database = database_make(the_postgres, name);
     bucket = on;
     bucket_run(bucket);
-    one = s3_host(text("%s-one", name), bucket, more);
-    two = s3_host(text("%s-two", name), bucket, more);
-    m = person_make(one, admin_of(one), "s3.m", NULL);
+    host = s3_host(text("%s-one", name), bucket, more);
+    other = s3_host(text("%s-two", name), bucket, more);
+    m = person_make(host, admin_of(host), "s3.m", NULL);
 }
 
 void s3_close(void)
@@ -42,12 +42,12 @@ void s3_own_bucket(const char *name)
 {
     bucket = bucket_make(name, true);
     bucket_run(bucket);
-    one = s3_host(name, bucket, NULL);
+    host = s3_host(name, bucket, NULL);
 }
 
 void s3_own_bucket_end(void)
 {
-    host_stop(one);
+    host_stop(host);
     bucket_stop(bucket);
 }
 
@@ -77,17 +77,17 @@ void s3_expect_refused(struct answer *answer)
     ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
 }
 
-void s3_refuses_uploads(struct host *host, const char *reason)
+void s3_refuses_uploads(struct host *of, const char *reason)
 {
     int before = bucket_objects(bucket);
 
-    s3_expect_refused(s3_post(host, host->name, "1", 1));
-    ck_status(s3_get(host, "/api/health"), 200);
-    status_soon(host, "/api/health/status", m->token, 200); /* Redis is connected after the start */
-    ck_error(s3_get(host, text(DEVICE "/%s", host->name)), 404, "");
+    s3_expect_refused(s3_post(of, of->name, "1", 1));
+    ck_status(s3_get(of, "/api/health"), 200);
+    status_soon(of, "/api/health/status", m->token, 200); /* Redis is connected after the start */
+    ck_error(s3_get(of, text(DEVICE "/%s", of->name)), 404, "");
     ck_assert_int_eq(bucket_objects(bucket), before);
-    ck_assert(store_settles(s3_spool(host->name)));
-    host_logs(host, 0, reason);
-    ck_assert_uint_eq(host_logged(host, BUCKET_SECRET_KEY), 0);
-    host_stop(host);
+    ck_assert(store_settles(s3_spool(of->name)));
+    host_logs(of, 0, reason);
+    ck_assert_uint_eq(host_logged(of, BUCKET_SECRET_KEY), 0);
+    host_stop(of);
 }

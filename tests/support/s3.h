@@ -45,6 +45,6 @@ void s3_expect_refused(struct answer *answer);
  * Fails the test unless this host refuses an upload, keeps nothing of it, serves all other
  * requests, and logs the reason without a key. Stops the host.
  */
-void s3_refuses_uploads(struct host *host, const char *reason);
+void s3_refuses_uploads(struct host *of, const char *reason);
 
 #endif

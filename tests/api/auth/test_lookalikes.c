@@ -1,7 +1,6 @@
 /* Accounts and organizations whose names look alike to people are the same, or are refused. */
 #include <utf8proc.h>
 
-#include "exchange.h"
 #include "pair.h"
 
 #define NFC "Caf\xC3\xA9"
@@ -13,13 +12,14 @@
 #define SIGMA "\xCE\xA3"
 #define FINAL_SIGMA "\xCF\x82"
 
+/* Sends a registration, which must get this status, and from 400 on this error. */
 static struct answer *enrol(const char *first, const char *last, const char *email,
-                            const char *organization)
+                            const char *organization, long status, const char *expected)
 {
-    return http(one, "POST", "/api/user/register", NULL,
-                json_pack("{ss ss ss ss ss ss}", "firstName", first, "lastName", last, "email",
-                          email, "password", "long enough", "orgName", organization,
-                          "organizationType", "ApiUser"));
+    return ask(NULL, status, expected,
+               "POST /api/user/register {'firstName':'%s','lastName':'%s','email':'%s','password':"
+               "'long enough','orgName':'%s','organizationType':'ApiUser'}",
+               first, last, email, organization);
 }
 
 /* Returns a name that no other test uses; each test is a process. */
@@ -31,23 +31,24 @@ static char *unique(const char *prefix)
 }
 
 /* Makes an account with that e-mail in a separate organization. */
-static struct answer *enrol_as(const char *email)
+static struct answer *enrol_as(const char *email, long status, const char *expected)
 {
-    return enrol("A", "B", email, unique("Organization "));
+    return enrol("A", "B", email, unique("Organization "), status, expected);
 }
 
-static struct answer *found(const char *organization)
+static void found(const char *organization, long status, const char *expected)
 {
-    return enrol("A", "B", text("%s@example.com", unique("founder")), organization);
+    enrol("A", "B", text("%s@example.com", unique("founder")), organization, status, expected);
 }
 
-/* Fails the test unless the response's only problem is in this field. */
-static void refused(const struct answer *answer, const char *field, const char *problem)
+/* The only problem of a response is in this field. */
+static const char *problem_in(const char *field, const char *problem)
 {
-    ck_assert_int_eq(answer->status, 400);
-    expect_json(answer->json,
-                text("{\"errors\":[{\"field\":\"%s\",\"problem\":\"%s\"}]}", field, problem));
+    return text("{\"errors\":[{\"field\":\"%s\",\"problem\":\"%s\"}]}", field, problem);
 }
+
+#define KNOWN "An account with this e-mail already exists"
+#define NOT_NFC "must be in Unicode's form NFC"
 
 TEST(emails_are_unique_in_any_case_of_unicode)
 {
@@ -59,22 +60,22 @@ TEST(emails_are_unique_in_any_case_of_unicode)
     };
 
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        ck_status(enrol_as(same[i][0]), 201);
-        ck_error(enrol_as(same[i][1]), 409, "An account with this e-mail already exists");
+        enrol_as(same[i][0], 201, NULL);
+        enrol_as(same[i][1], 409, KNOWN);
     }
-    ck_status(enrol_as("izmir@example.com"), 201);
+    enrol_as("izmir@example.com", 201, NULL);
 }
 
 TEST(a_login_takes_the_email_in_any_case_of_unicode)
 {
     const char *words = "{'username':' STRA" SHARP_S "ENBAU@example.com ',"
                         "'password':'long enough'}";
-    struct answer *answer = ck_status(enrol_as("Strassenbau@example.com"), 201);
-    struct person person = {.id = answer_int(answer, "id")};
+    struct answer *made = enrol_as("Strassenbau@example.com", 201, NULL);
+    struct person person = {.id = answer_int(made, "id")};
 
-    ck_status(person_change(one, admin_of(one), &person, "status", "Active"), 200);
-    ask_on(one, NULL, 200, NULL, "POST /api/auth/login %s", words);
-    ask_on(two, NULL, 200, NULL, "POST /api/auth/getAccess %s", words);
+    ck_status(person_change(host, admin, &person, "status", "Active"), 200);
+    ask(NULL, 200, NULL, "POST /api/auth/login %s", words);
+    ask_on(other, NULL, 200, NULL, "POST /api/auth/getAccess %s", words);
 }
 
 #define INVISIBLE "must not have invisible characters or marks of direction"
@@ -83,7 +84,7 @@ TEST(a_login_takes_the_email_in_any_case_of_unicode)
 TEST(emails_with_invisible_or_unnormalized_characters_are_refused)
 {
     static const char *const emails[][2] = {
-        {"cafe\u0301@example.com", "must be in Unicode's form NFC"},
+        {"cafe\u0301@example.com", NOT_NFC},
         {"a" ZERO_WIDTH "b@example.com", INVISIBLE},
         {"a\xC2\x85@example.com", "must not have control characters"},
         {"a\xCD\xB8@example.com", "must not have characters that Unicode has not assigned"},
@@ -92,37 +93,34 @@ TEST(emails_with_invisible_or_unnormalized_characters_are_refused)
     };
 
     for (size_t i = 0; i < sizeof emails / sizeof *emails; i++)
-        refused(enrol_as(emails[i][0]), "email", emails[i][1]);
+        enrol_as(emails[i][0], 400, problem_in("email", emails[i][1]));
 }
 
 TEST(an_email_domain_is_the_same_in_unicode_and_punycode)
 {
-    struct answer *made = ck_status(enrol_as("ida@b\u00FCcher.example"), 201);
+    struct answer *made = enrol_as("ida@b\u00FCcher.example", 201, NULL);
     struct person person = {.id = answer_int(made, "id")};
 
     ck_assert_str_eq(answer_text(made, "email"), "ida@xn--bcher-kva.example");
-    ck_status(person_change(one, admin_of(one), &person, "status", "Active"), 200);
+    ck_status(person_change(host, admin, &person, "status", "Active"), 200);
     EACH_TEXT (spelling, "ida@xn--bcher-kva.example", "IDA@B\u00DCCHER.Example",
                "ida@XN--BCHER-KVA.example") {
-        ck_error(enrol_as(spelling), 409, "An account with this e-mail already exists");
-        ask_on(one, NULL, 200, NULL,
-               "POST /api/auth/login {'username':'%s','password':'long enough'}", spelling);
+        enrol_as(spelling, 409, KNOWN);
+        ask(NULL, 200, NULL, "POST /api/auth/login {'username':'%s','password':'long enough'}",
+            spelling);
     }
-    struct person *platform = person_make(one, admin_of(one), "idn", "ApiUser");
+    struct person *platform = person_make(host, admin, "idn", "ApiUser");
 
-    ask_on(one, platform, 201, NULL,
-           "POST /api/chat/conversations/start "
-           "{'participant1':'eva@b\u00FCcher.example','participant2':'b@example.com','username':'b@"
-           "example.com','chatEntry':'hello'}");
-    ck_assert_int_eq(answer_int(ask_on(one, platform, 200, NULL,
-                                       "GET /api/chat/unread-count/eva@xn--bcher-kva.example"),
-                                "count"),
-                     1);
-    refused(http(one, "POST", "/api/chat/conversations/start", platform->token,
-                 json_pack("{ss ss ss ss}", "participant1", "eva@b\u00FCcher.example",
-                           "participant2", "eva@xn--bcher-kva.example", "username",
-                           "eva@xn--bcher-kva.example", "chatEntry", "hello")),
-            "participant2", "must be another e-mail address than participant1");
+    ask(platform, 201, NULL,
+        "POST /api/chat/conversations/start "
+        "{'participant1':'eva@b\u00FCcher.example','participant2':'b@example.com','username':'b@"
+        "example.com','chatEntry':'hello'}");
+    ask(platform, 200, "{'count':1}", "GET /api/chat/unread-count/eva@xn--bcher-kva.example");
+    ask(platform, 400,
+        problem_in("participant2", "must be another e-mail address than participant1"),
+        "POST /api/chat/conversations/start {'participant1':'eva@b\u00FCcher.example',"
+        "'participant2':'eva@xn--bcher-kva.example','username':'eva@xn--bcher-kva.example',"
+        "'chatEntry':'hello'}");
 }
 
 TEST(an_admin_gets_a_warning_for_letters_that_look_like_latin_ones)
@@ -136,12 +134,11 @@ TEST(an_admin_gets_a_warning_for_letters_that_look_like_latin_ones)
         {"\u0438\u0432\u0430\u043D@x.example", NULL},
         {"j\u00FCrgen@x.example", NULL},
     };
-    struct person *admin = admin_of(one);
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct person person = {.id = answer_int(ck_status(enrol_as(rows[i].email), 201), "id")};
+        struct person person = {.id = answer_int(enrol_as(rows[i].email, 201, NULL), "id")};
 
-        answer_warns(ck_status(person_change(one, admin, &person, "status", "Active"), 200),
+        answer_warns(ck_status(person_change(host, admin, &person, "status", "Active"), 200),
                      rows[i].warning);
     }
 }
@@ -153,53 +150,55 @@ TEST(compatibility_characters_are_refused_in_the_email_of_a_new_account)
         "full\uFF416@x.example", "FULL\uFF216@x.example", "full@x\uFF0Eexample", "\uFB01@x.example",
         "a\u00B2@x.example",     "\U0001D41Aa@x.example", "\u00B5a@x.example",   "a@\u2460.example",
     };
-    struct person *admin = admin_of(one);
-    struct person *person = person_make(one, admin, "compatible", NULL);
+    const char *problem = problem_in("email", "must be in Unicode's form NFKC");
+    struct person *person = person_make(host, admin, "compatible", NULL);
 
     for (size_t i = 0; i < sizeof alike / sizeof *alike; i++)
-        refused(enrol_as(alike[i]), "email", "must be in Unicode's form NFKC");
-    refused(person_change(one, admin, person, "email", alike[0]), "email",
-            "must be in Unicode's form NFKC");
-    ck_status(enrol("Ren\uFF41", "B\u00B2", "rene@x.example", "Caf\uFF41"), 201);
+        enrol_as(alike[i], 400, problem);
+    expect_json(ck_status(person_change(host, admin, person, "email", alike[0]), 400)->json,
+                problem);
+    enrol("Ren\uFF41", "B\u00B2", "rene@x.example", "Caf\uFF41", 201, NULL);
 }
 
 /* Makes an account as a version did that accepted such e-mails. */
 static struct person *made_before(const char *email)
 {
-    struct person *person = person_make(one, admin_of(one), "before", "ApiUser");
+    struct person *person = person_make(host, admin, "before", "ApiUser");
 
-    sql_run(pair_db,
-            text("UPDATE auth_account SET email = '%s' WHERE id = %d", email, (int)person->id));
+    sql_run(db, text("UPDATE auth_account SET email = '%s' WHERE id = %d", email, (int)person->id));
     return person;
 }
 
 TEST(an_old_account_with_compatibility_characters_in_its_email_works)
 {
     struct person *person = made_before("before\uFF41@x.example");
-    json_t *words =
-        json_pack("{ss ss}", "username", "BEFORE\uFF21@x.example", "password", person->password);
-    json_t *start = json_pack("{ss ss ss ss ss}", "participant1", "before\uFF41@x.example",
-                              "participant2", "b@x.example", "username", "before\uFF41@x.example",
-                              "chatEntry", "hello", "deviceProjectName", "Plant");
+    const char *words =
+        text("{'username':'BEFORE\uFF21@x.example','password':'%s'}", person->password);
 
-    ck_status(http(one, "POST", "/api/auth/login", NULL, json_incref(words)), 200);
-    const char *token = answer_text(
-        ck_status(http(two, "POST", "/api/auth/getAccess", NULL, words), 200), "accessToken");
+    ask(NULL, 200, NULL, "POST /api/auth/login %s", words);
+    struct answer *access = ask_on(other, NULL, 200, NULL, "POST /api/auth/getAccess %s", words);
+    const struct person *by = bearer(answer_text(access, "accessToken"));
 
-    ck_status(http(one, "POST", "/api/chat/conversations/start", token, start), 201);
-    ask_on(one, bearer(token), 200, NULL,
-           "GET /api/chat/unread-count/before%%EF%%BD%%81@x.example");
-    ck_status(person_change(one, admin_of(one), person, "firstName", "Same"), 200);
+    ask(by, 201, NULL,
+        "POST /api/chat/conversations/start {'participant1':'before\uFF41@x.example',"
+        "'participant2':'b@x.example','username':'before\uFF41@x.example','chatEntry':'hello',"
+        "'deviceProjectName':'Plant'}");
+    ask(by, 200, NULL, "GET /api/chat/unread-count/before%%EF%%BD%%81@x.example");
+    ck_status(person_change(host, admin, person, "firstName", "Same"), 200);
 }
 
 TEST(names_with_invisible_or_unnormalized_characters_are_refused)
 {
-    refused(enrol("Ren" NFD, "B", "rene@example.com", "Name 1"), "firstName",
-            "must be in Unicode's form NFC");
-    refused(enrol("A", "B" RIGHT_TO_LEFT, "rene@example.com", "Name 2"), "lastName", INVISIBLE);
-    refused(enrol("A", "B", "rene@example.com", "Name" ZERO_WIDTH " 3"), "orgName", INVISIBLE);
-    refused(enrol("A", "B\nC", "rene@example.com", "Name 4"), "lastName",
-            "must not have control characters");
+    static const char *const rows[][5] = {
+        {"Ren" NFD, "B", "Name 1", "firstName", NOT_NFC},
+        {"A", "B" RIGHT_TO_LEFT, "Name 2", "lastName", INVISIBLE},
+        {"A", "B", "Name" ZERO_WIDTH " 3", "orgName", INVISIBLE},
+        {"A", "B\\nC", "Name 4", "lastName", "must not have control characters"},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++)
+        enrol(rows[i][0], rows[i][1], "rene@example.com", rows[i][2], 400,
+              problem_in(rows[i][3], rows[i][4]));
 }
 
 TEST(organization_names_are_unique_in_any_case_of_unicode)
@@ -212,46 +211,37 @@ TEST(organization_names_are_unique_in_any_case_of_unicode)
     };
 
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        ck_status(found(same[i][0]), 201);
-        ck_error(found(same[i][1]), 409, "An organization with this name already exists");
+        found(same[i][0], 201, NULL);
+        found(same[i][1], 409, "An organization with this name already exists");
     }
 }
 
 TEST(names_set_by_api_users_and_admins_are_checked_for_lookalikes)
 {
-    struct person *admin = admin_of(one);
-    struct person *platform = person_make(one, admin, "namer", "ApiUser");
+    struct person *platform = person_make(host, admin, "namer", "ApiUser");
 
-    ask_on(one, platform, 201, NULL, "POST /api/organization {'name':'Gro" SHARP_S "'}");
-    ask_on(one, platform, 409, "An organization with this name already exists",
-           "POST /api/organization {'name':'GROSS'}");
-    refused(http(one, "POST", "/api/organization", platform->token,
-                 json_pack("{ss}", "name", "Gro" ZERO_WIDTH "ss")),
-            "name", INVISIBLE);
-    refused(person_change(one, admin, platform, "firstName", NFD), "firstName",
-            "must be in Unicode's form NFC");
-    refused(http(one, "POST", "/api/auth/clients", platform->token,
-                 json_pack("{ss}", "name", "key" RIGHT_TO_LEFT)),
-            "name", INVISIBLE);
+    ask(platform, 201, NULL, "POST /api/organization {'name':'Gro" SHARP_S "'}");
+    ask(platform, 409, "An organization with this name already exists",
+        "POST /api/organization {'name':'GROSS'}");
+    ask(platform, 400, problem_in("name", INVISIBLE),
+        "POST /api/organization {'name':'Gro" ZERO_WIDTH "ss'}");
+    ask(admin, 400, problem_in("firstName", NOT_NFC),
+        "PUT /api/admin/users/%jd {'firstName':'" NFD "'}", platform->id);
+    ask(platform, 400, problem_in("name", INVISIBLE),
+        "POST /api/auth/clients {'name':'key" RIGHT_TO_LEFT "'}");
 }
 
 TEST(participants_of_conversations_are_checked_for_lookalikes)
 {
-    struct person *platform = person_make(one, admin_of(one), "talker", "ApiUser");
-    json_t *start = json_pack("{ss ss ss ss ss}", "participant1", "\xC3\x84@example.com",
-                              "participant2", "b@example.com", "username", "\xC3\xA4@example.com",
-                              "chatEntry", "hello", "deviceProjectName", "Plant");
+    struct person *platform = person_make(host, admin, "talker", "ApiUser");
+    static const char start[] =
+        "POST /api/chat/conversations/start {'participant1':'\xC3\x84@example.com',"
+        "'participant2':'%s@example.com','username':'\xC3\xA4@example.com','chatEntry':'hello',"
+        "'deviceProjectName':'Plant'}";
 
-    ck_status(
-        http(one, "POST", "/api/chat/conversations/start", platform->token, json_incref(start)),
-        201);
-    ck_assert_int_eq(
-        answer_int(ask_on(one, platform, 200, NULL, "GET /api/chat/unread-count/B@example.com"),
-                   "count"),
-        1);
-    json_object_set_new(start, "participant2", json_string("b" ZERO_WIDTH "@example.com"));
-    refused(http(one, "POST", "/api/chat/conversations/start", platform->token, start),
-            "participant2", INVISIBLE);
+    ask(platform, 201, NULL, start, "b");
+    ask(platform, 200, "{'count':1}", "GET /api/chat/unread-count/B@example.com");
+    ask(platform, 400, problem_in("participant2", INVISIBLE), start, "b" ZERO_WIDTH);
 }
 
 /* Adds "text" to a literal of an array of texts. */
@@ -301,14 +291,14 @@ TEST(busbar_fold_in_sql_folds_case_as_the_host)
     fputc('}', givens);
     fputc('}', all);
     ck_assert(!fclose(givens) && !fclose(all));
-    ck_assert_str_eq(sql_text(pair_db,
+    ck_assert_str_eq(sql_text(db,
                               "SELECT count(*) || ' of ' || (SELECT count(*) > 1500 FROM"
                               " unnest($1::text[])) || coalesce(min(given), '')"
                               " FROM unnest($1::text[], $2::text[]) AS t (given, wanted)"
                               " WHERE busbar_fold(given) <> wanted",
                               2, (const char *const[]){given, wanted}),
                      "0 of true");
-    ck_assert_str_eq(sql_text(pair_db, "SELECT busbar_fold('Plain @ASCII[]^`{}')", 0, NULL),
+    ck_assert_str_eq(sql_text(db, "SELECT busbar_fold('Plain @ASCII[]^`{}')", 0, NULL),
                      "plain @ascii[]^`{}");
 }
 

@@ -3,7 +3,6 @@
  * it on two hosts with one database; an old one ends the login, and so does everything that ends a
  * session. Also rotations of the signing key.
  */
-#include "exchange.h"
 #include "forge.h"
 #include "pair.h"
 #include "secrets.h"
@@ -30,10 +29,9 @@ static const char *cookie_of(const struct answer *answer)
 
 static struct answer *login(struct person *person)
 {
-    struct answer *answer = ck_status(http(one, "POST", "/api/auth/login", NULL,
-                                           json_pack("{ss ss sb}", "username", person->email,
-                                                     "password", person->password, "remember", 1)),
-                                      200);
+    struct answer *answer = ask(
+        NULL, 200, NULL, "POST /api/auth/login {'username':'%s','password':'%s','remember':true}",
+        person->email, person->password);
 
     person->token = text("%s", answer_text(answer, "accessToken"));
     return answer;
@@ -42,22 +40,22 @@ static struct answer *login(struct person *person)
 /* Returns a new person; *cookie is of its login. */
 static struct person *remembered(const char *name, const char **cookie)
 {
-    struct person *person = person_make(one, admin_of(one), name, NULL);
+    struct person *person = person_make(host, admin, name, NULL);
 
     *cookie = cookie_of(login(person));
     return person;
 }
 
-static struct answer *refresh_with(const struct host *host, const char *cookie, const char *header)
+static struct answer *refresh_with(const struct host *on, const char *cookie, const char *header)
 {
     const char *const headers[] = {cookie, header, NULL};
 
-    return http_send(host, &(struct call){.method = "POST", .path = PATH, .headers = headers});
+    return http_send(on, &(struct call){.method = "POST", .path = PATH, .headers = headers});
 }
 
 static struct answer *refresh(const char *cookie)
 {
-    return refresh_with(one, cookie, NULL);
+    return refresh_with(host, cookie, NULL);
 }
 
 static const char *token_of(const struct answer *answer)
@@ -74,9 +72,9 @@ static void is_over(const char *cookie)
 
 static void grace_ends(const struct person *person)
 {
-    sql_run(pair_db, text("UPDATE auth_refresh SET rotated = rotated - interval '61 seconds' "
-                          "WHERE account = %lld",
-                          (long long)person->id));
+    sql_run(db, text("UPDATE auth_refresh SET rotated = rotated - interval '61 seconds' "
+                     "WHERE account = %lld",
+                     (long long)person->id));
 }
 
 TEST(a_refresh_returns_an_access_token_of_an_hour_and_another_cookie)
@@ -88,11 +86,11 @@ TEST(a_refresh_returns_an_access_token_of_an_hour_and_another_cookie)
     ck_assert_str_eq(answer_header(answer, "Cache-Control"), "no-store");
     ck_assert_int_eq(answer_int(answer, "expires_in"), 3600);
     ck_assert_str_ne(token_of(answer), person->token);
-    me_soon(one, token_of(answer), 200, "");
-    me_soon(one, person->token, 200, "");
+    me_soon(host, token_of(answer), 200, "");
+    me_soon(host, person->token, 200, "");
     second = cookie_of(answer);
     ck_assert_str_ne(first, second);
-    ck_assert_str_ne(second, cookie_of(ck_status(refresh_with(two, second, NULL), 200)));
+    ck_assert_str_ne(second, cookie_of(ck_status(refresh_with(other, second, NULL), 200)));
 }
 
 TEST(a_missing_or_malformed_cookie_is_204_and_an_unknown_one_401)
@@ -125,14 +123,14 @@ TEST(tabs_that_refresh_at_the_same_time_get_the_same_cookie)
 
     for (int i = 0; i < TABS; i++)
         calls[i] = (struct call){
-            .method = "POST", .path = PATH, .headers = headers, .host = i % 2 ? one : two};
-    parallel(one, calls, answers, TABS);
+            .method = "POST", .path = PATH, .headers = headers, .host = i % 2 ? host : other};
+    parallel(host, calls, answers, TABS);
     for (int i = 0; i < TABS; i++) {
         const char *got = cookie_of(ck_status(answers[i], 200));
 
         ck_assert_str_eq(got, next ? next : got);
         next = got;
-        me_soon(one, token_of(answers[i]), 200, "");
+        me_soon(host, token_of(answers[i]), 200, "");
     }
     grace_ends(person);
     ck_status(refresh(next), 200);
@@ -149,9 +147,9 @@ TEST(an_old_cookie_that_is_used_again_ends_the_login_and_its_tokens)
     grace_ends(person);
     is_over(cookie);
     is_over(next);
-    ck_error(http(one, "GET", "/api/auth/me", token_of(answer), NULL), 401, REVOKED);
-    ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, REVOKED);
-    me_soon(two, token_of(answer), 401, REVOKED);
+    ask(bearer(token_of(answer)), 401, REVOKED, "GET /api/auth/me");
+    ask(person, 401, REVOKED, "GET /api/auth/me");
+    me_soon(other, token_of(answer), 401, REVOKED);
 }
 
 TEST(the_cookie_before_the_previous_one_ends_the_login_at_once)
@@ -171,23 +169,23 @@ TEST(a_logout_ends_the_login_with_the_tokens_of_all_tabs)
     const char *cookie;
     struct person *person = remembered("leaves", &cookie);
     struct answer *tab = ck_status(refresh(cookie), 200);
-    struct answer *out = ck_status(http(one, "POST", "/api/auth/logout", person->token, NULL), 200);
+    struct answer *out = ask(person, 200, NULL, "POST /api/auth/logout");
 
     ck_assert_ptr_nonnull(strstr(answer_header(out, "Set-Cookie"), "busbar_refresh=; Max-Age=0"));
-    ck_error(http(one, "GET", "/api/auth/me", token_of(tab), NULL), 401, REVOKED);
+    ask(bearer(token_of(tab)), 401, REVOKED, "GET /api/auth/me");
     is_over(cookie_of(tab));
 }
 
 TEST(a_changed_password_ends_all_other_logins)
 {
-    const char *cookie, *other;
-    struct person *person = remembered("changes", &other);
+    const char *cookie, *earlier;
+    struct person *person = remembered("changes", &earlier);
     struct answer *mine = login(person);
 
     cookie = cookie_of(mine);
-    ask_on(one, person, 200, NULL,
-           "PUT /api/user/password {'current':'%s','new':'another one 123'}", person->password);
-    is_over(other);
+    ask(person, 200, NULL, "PUT /api/user/password {'current':'%s','new':'another one 123'}",
+        person->password);
+    is_over(earlier);
     ck_status(refresh(cookie), 200);
 }
 
@@ -196,12 +194,12 @@ TEST(a_suspended_account_cannot_refresh)
     const char *cookie;
     struct person *person = remembered("stopped", &cookie);
 
-    ck_status(person_change(one, admin_of(one), person, "status", "Suspended"), 200);
+    ck_status(person_change(host, admin, person, "status", "Suspended"), 200);
     cookie = cookie_of(ck_error(refresh(cookie), 403, "Your account has been suspended"));
     grace_ends(person);
-    ck_status(person_change(one, admin_of(one), person, "status", "Active"), 200);
+    ck_status(person_change(host, admin, person, "status", "Active"), 200);
     cookie = cookie_of(ck_status(refresh(cookie), 200)); /* the 403 has not ended the login */
-    ck_status(person_change(one, admin_of(one), person, "status", "Deleted"), 200);
+    ck_status(person_change(host, admin, person, "status", "Deleted"), 200);
     ck_error(refresh(cookie), 401, "Unauthorized");
 }
 
@@ -210,89 +208,84 @@ TEST(a_refresh_for_another_origin_is_refused)
     const char *cookie;
 
     remembered("origin", &cookie);
-    ck_error(refresh_with(one, cookie, "Sec-Fetch-Site: cross-site"), 403, "Forbidden");
-    ck_error(refresh_with(one, cookie, "Sec-Fetch-Site: same-site"), 403, "Forbidden");
-    ck_status(refresh_with(one, cookie, "Sec-Fetch-Site: same-origin"), 200);
+    ck_error(refresh_with(host, cookie, "Sec-Fetch-Site: cross-site"), 403, "Forbidden");
+    ck_error(refresh_with(host, cookie, "Sec-Fetch-Site: same-site"), 403, "Forbidden");
+    ck_status(refresh_with(host, cookie, "Sec-Fetch-Site: same-origin"), 200);
 }
 
 TEST(a_person_can_change_its_own_name)
 {
-    struct person *person = person_make(one, admin_of(one), "renamed", NULL);
+    struct person *person = person_make(host, admin, "renamed", NULL);
 
-    ask_on(one, person, 200, "{'firstName':'Ada','lastName':'Family','organizations':[{}]}",
-           "PATCH /api/auth/me {'firstName':'Ada'}");
-    ask_on(one, person, 200, "{'firstName':'Ada'}", "GET /api/auth/me");
+    ask(person, 200, "{'firstName':'Ada','lastName':'Family','organizations':[{}]}",
+        "PATCH /api/auth/me {'firstName':'Ada'}");
+    ask(person, 200, "{'firstName':'Ada'}", "GET /api/auth/me");
 }
 
 TEST(sessions_are_listed_and_can_be_ended)
 {
-    const char *const browser[] = {"User-Agent: Firefox/140.0 \xc3\xa9", NULL};
-    struct person *person = person_make(one, admin_of(one), "lister", NULL);
-    struct person *stranger = person_make(one, admin_of(one), "stranger", NULL);
+    struct person *person = person_make(host, admin, "lister", NULL);
+    struct person *stranger = person_make(host, admin, "stranger", NULL);
     const char *plain = person->token;
-    struct answer *made = ck_status(
-        http_send(one, &(struct call){.method = "POST",
-                                      .path = "/api/auth/login",
-                                      .headers = browser,
-                                      .body = text("{\"username\":\"%s\",\"password\":\"%s\","
-                                                   "\"remember\":true}",
-                                                   person->email, person->password)}),
-        200);
+    struct answer *made = ask_with((&(struct exchange){
+        text("POST /api/auth/login {'username':'%s','password':'%s','remember':true}",
+             person->email, person->password),
+        NULL, 200, .header = "User-Agent: Firefox/140.0 \xc3\xa9"}));
 
     person->token = text("%s", token_of(made));
-    struct answer *list = ask_on(one, person, 200,
-                                 "[{'userAgent':'Firefox/140.0 ','network':'*','current':true},"
-                                 "{'userAgent':null,'network':null,'current':false}]",
-                                 "GET /api/auth/sessions");
+    struct answer *list = ask(person, 200,
+                              "[{'userAgent':'Firefox/140.0 ','network':'*','current':true},"
+                              "{'userAgent':null,'network':null,'current':false}]",
+                              "GET /api/auth/sessions");
     const char *own = json_string_value(json_object_get(json_array_get(list->json, 0), "id"));
-    const char *other = json_string_value(json_object_get(json_array_get(list->json, 1), "id"));
+    const char *second = json_string_value(json_object_get(json_array_get(list->json, 1), "id"));
 
-    ask_on(one, stranger, 404, "Session not found", "DELETE /api/auth/sessions/%s", own);
-    ask_on(one, person, 200, "{'success':true}", "DELETE /api/auth/sessions/%s", other);
-    ask_on(one, person, 404, "Session not found", "DELETE /api/auth/sessions/%s", other);
-    ck_error(http(one, "GET", "/api/auth/me", plain, NULL), 401, REVOKED);
-    ask_on(one, person, 200, "{'success':true}", "DELETE /api/auth/sessions/%s", own);
-    ck_error(http(one, "GET", "/api/auth/me", person->token, NULL), 401, REVOKED);
+    ask(stranger, 404, "Session not found", "DELETE /api/auth/sessions/%s", own);
+    ask(person, 200, "{'success':true}", "DELETE /api/auth/sessions/%s", second);
+    ask(person, 404, "Session not found", "DELETE /api/auth/sessions/%s", second);
+    ask(bearer(plain), 401, REVOKED, "GET /api/auth/me");
+    ask(person, 200, "{'success':true}", "DELETE /api/auth/sessions/%s", own);
+    ask(person, 401, REVOKED, "GET /api/auth/me");
     is_over(cookie_of(made));
 }
 
-/* ---- rotations of the signing key ---- */
+/* ---- rotations of the signing key, which also end the Admin's session ---- */
 
 TEST(a_rotated_signing_key_ends_all_logins)
 {
     const char *cookie;
 
     remembered("rotated", &cookie);
-    ck_status(http(one, "POST", "/api/admin/rotate-secret", admin_of(one)->token, NULL), 200);
+    ask(admin, 200, NULL, "POST /api/admin/rotate-secret");
     is_over(cookie);
 }
 
 TEST(tokens_of_a_retired_key_are_revoked_and_of_an_unknown_key_unauthorized)
 {
-    struct person *admin = admin_of(one);
-    struct person *person = person_make(one, admin, "before", NULL);
+    admin = admin_of(host);
+    struct person *person = person_make(host, admin, "before", NULL);
     struct parts parts = token_parts(person->token);
     const char *header = url64_text(parts.header), *payload = url64_text(parts.payload);
     const char *kid = with_member(header, "kid", "\"0123456789abcdef\"");
 
-    me_soon(two, person->token, 200, "");
-    ask_on(one, admin, 200, NULL, "POST /api/admin/rotate-secret");
-    ask_on(one, person, 401, REVOKED, "GET /api/auth/me");
-    ask_on(one, admin, 401, REVOKED, "GET /api/auth/me");
-    me_soon(two, person->token, 401, REVOKED);
-    host_says(one, 0, "reload"); /* the new generation reads the keys again */
-    ask_on(one, person, 401, REVOKED, "GET /api/auth/me");
+    me_soon(other, person->token, 200, "");
+    ask(admin, 200, NULL, "POST /api/admin/rotate-secret");
+    ask(person, 401, REVOKED, "GET /api/auth/me");
+    ask(admin, 401, REVOKED, "GET /api/auth/me");
+    me_soon(other, person->token, 401, REVOKED);
+    host_says(host, 0, "reload"); /* the new generation reads the keys again */
+    ask(person, 401, REVOKED, "GET /api/auth/me");
     EACH_TEXT (forgery, forged(header, payload, "SHA256", "another key"),
                forged(kid, payload, "SHA256", "another key"),
                assembled(kid, payload, parts.signature)) {
-        ask_on(one, bearer(forgery), 401, "Unauthorized", "GET /api/auth/me");
-        ask_on(two, bearer(forgery), 401, "Unauthorized", "GET /api/auth/me");
+        ask(bearer(forgery), 401, "Unauthorized", "GET /api/auth/me");
+        ask_on(other, bearer(forgery), 401, "Unauthorized", "GET /api/auth/me");
     }
-    ask_on(two, bearer(person_login(two, person)), 200, NULL, "GET /api/auth/me");
-    ask_on(one, person, 200, NULL, "GET /api/auth/me");
-    ck_assert_int_eq(host_command(one, NULL, (const char *const[]){"rotate-secret", NULL}), 0);
-    me_soon(one, person->token, 401, REVOKED);
-    me_soon(two, person->token, 401, REVOKED);
+    ask_on(other, bearer(person_login(other, person)), 200, NULL, "GET /api/auth/me");
+    ask(person, 200, NULL, "GET /api/auth/me");
+    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"rotate-secret", NULL}), 0);
+    me_soon(host, person->token, 401, REVOKED);
+    me_soon(other, person->token, 401, REVOKED);
 }
 
 struct logger {
@@ -325,18 +318,18 @@ static void *log_in(void *arg)
 
 TEST(logins_succeed_during_key_rotations)
 {
-    struct person *admin = admin_of(one);
-    struct person *person = person_make(one, admin, "logger", NULL);
+    admin = admin_of(host);
+    struct person *person = person_make(host, admin, "logger", NULL);
     static struct logger loggers[LOGGERS];
 
     for (int i = 0; i < LOGGERS; i++) {
-        loggers[i] = (struct logger){.host = i % 2 ? one : two, .person = *person};
+        loggers[i] = (struct logger){.host = i % 2 ? host : other, .person = *person};
         ck_assert_int_eq(pthread_create(&loggers[i].thread, NULL, log_in, &loggers[i]), 0);
     }
     for (int i = 0; i < ROTATIONS; i++) {
-        ask_on(one, admin, 200, NULL, "POST /api/admin/rotate-secret");
-        person_login(two, admin);
-        me_soon(one, admin->token, 200, "");
+        ask(admin, 200, NULL, "POST /api/admin/rotate-secret");
+        person_login(other, admin);
+        me_soon(host, admin->token, 200, "");
     }
     atomic_store(&rotated, true);
     for (int i = 0; i < LOGGERS; i++)

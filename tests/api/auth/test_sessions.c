@@ -2,7 +2,6 @@
  * How sessions end on two hosts with one database: at once on the host of the request, within a
  * second on every other host, whatever happens to Redis and the notifications.
  */
-#include "exchange.h"
 #include "pair.h"
 
 #define SUSPENDED "Your account has been suspended"
@@ -10,7 +9,7 @@
 
 static struct answer *login_of(const struct person *person)
 {
-    return http(one, "POST", "/api/auth/login", NULL,
+    return http(host, "POST", "/api/auth/login", NULL,
                 json_pack("{ss ss}", "username", person->email, "password", person->password));
 }
 
@@ -65,17 +64,17 @@ static bool all_raced(const struct racer *racers)
 
 TEST(no_parallel_request_that_starts_after_a_logout_is_accepted)
 {
-    struct person *person = person_make(one, admin_of(one), "racer", NULL);
+    struct person *person = person_make(host, admin, "racer", NULL);
     static struct racer racers[RACERS];
 
     for (int i = 0; i < RACERS; i++) {
-        racers[i] = (struct racer){.host = one, .token = person->token};
+        racers[i] = (struct racer){.host = host, .token = person->token};
         ck_assert_int_eq(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
     }
     bool raced = false;
 
     WAIT_FOR(raced = all_raced(racers), 10000);
-    ask_on(one, person, 200, NULL, "POST /api/auth/logout");
+    ask(person, 200, NULL, "POST /api/auth/logout");
     atomic_store(&logged_out, true);
     for (int i = 0; i < RACERS; i++)
         pthread_join(racers[i].thread, NULL);
@@ -86,49 +85,47 @@ TEST(no_parallel_request_that_starts_after_a_logout_is_accepted)
         ck_assert_int_ge(racers[i].revoked, 3);
         ck_assert_int_eq(racers[i].other, 0);
     }
-    me_soon(two, person->token, 401, REVOKED);
+    me_soon(other, person->token, 401, REVOKED);
 }
 
 TEST(a_logout_ends_only_its_own_session_on_both_hosts)
 {
-    struct person *person = person_make(one, admin_of(one), "quitter", NULL);
-    const char *first = person->token, *second = person_login(one, person);
+    struct person *person = person_make(host, admin, "quitter", NULL);
+    const char *first = person->token, *second = person_login(host, person);
 
     ck_assert_str_ne(first, second);
-    me_soon(two, first, 200, "");
-    ck_assert_str_eq(ask_on(one, bearer(first), 200, NULL, "POST /api/auth/logout")->body,
+    me_soon(other, first, 200, "");
+    ck_assert_str_eq(ask(bearer(first), 200, NULL, "POST /api/auth/logout")->body,
                      "{\"message\":\"Logout successful\"}");
-    ask_on(one, bearer(first), 401, REVOKED, "GET /api/auth/me");
-    ask_on(one, bearer(first), 401, REVOKED, "POST /api/auth/logout");
-    me_soon(two, first, 401, REVOKED);
-    ask_on(two, bearer(first), 401, REVOKED, "POST /api/auth/logout");
-    ask_on(two, bearer(second), 200, NULL, "GET /api/auth/me");
+    ask(bearer(first), 401, REVOKED, "GET /api/auth/me");
+    ask(bearer(first), 401, REVOKED, "POST /api/auth/logout");
+    me_soon(other, first, 401, REVOKED);
+    ask_on(other, bearer(first), 401, REVOKED, "POST /api/auth/logout");
+    ask_on(other, bearer(second), 200, NULL, "GET /api/auth/me");
 }
 
 TEST(a_changed_role_applies_on_the_other_host_within_a_second)
 {
-    struct person *admin = admin_of(one);
-    struct person *person = person_make(one, admin, "climber", NULL);
+    struct person *person = person_make(host, admin, "climber", NULL);
     const char *users = "/api/admin/users";
 
-    answers_soon(two, users, person->token, 403, "Forbidden");
-    ck_status(person_change(one, admin, person, "role", "Admin"), 200);
-    ask_on(one, person, 200, NULL, "GET %s", users);
-    answers_soon(two, users, person->token, 200, "");
-    ck_status(person_change(one, admin, person, "role", "User"), 200);
-    ask_on(one, person, 403, "Forbidden", "GET %s", users);
-    answers_soon(two, users, person->token, 403, "Forbidden");
+    answers_soon(other, users, person->token, 403, "Forbidden");
+    ck_status(person_change(host, admin, person, "role", "Admin"), 200);
+    ask(person, 200, NULL, "GET %s", users);
+    answers_soon(other, users, person->token, 200, "");
+    ck_status(person_change(host, admin, person, "role", "User"), 200);
+    ask(person, 403, "Forbidden", "GET %s", users);
+    answers_soon(other, users, person->token, 403, "Forbidden");
 }
 
 TEST(a_deleted_account_is_refused_on_both_hosts)
 {
-    struct person *admin = admin_of(one);
-    struct person *person = person_make(one, admin, "deleted", NULL);
+    struct person *person = person_make(host, admin, "deleted", NULL);
 
-    me_soon(two, person->token, 200, "");
-    ck_status(person_change(one, admin, person, "status", "Deleted"), 200);
-    ask_on(one, person, 401, "Unauthorized", "GET /api/auth/me");
-    me_soon(two, person->token, 401, "Unauthorized");
+    me_soon(other, person->token, 200, "");
+    ck_status(person_change(host, admin, person, "status", "Deleted"), 200);
+    ask(person, 401, "Unauthorized", "GET /api/auth/me");
+    me_soon(other, person->token, 401, "Unauthorized");
     ck_error(login_of(person), 401, "Unauthorized");
 }
 
@@ -136,28 +133,26 @@ TEST(a_deleted_account_is_refused_on_both_hosts)
  * connected. */
 static bool ears_cut(void)
 {
-    return sql_number(pair_db,
-                      "WITH listeners AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE "
-                      "datname = 'sessions' AND query ~ '^SELECT (1($|;)|.extract.epoch FROM "
-                      "clock_timestamp)') "
-                      "SELECT count(pg_terminate_backend(pid)) FROM listeners "
-                      "WHERE (SELECT count(*) FROM listeners) > 1") > 1;
+    return sql_number(db, "WITH listeners AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE "
+                          "datname = 'sessions' AND query ~ '^SELECT (1($|;)|.extract.epoch FROM "
+                          "clock_timestamp)') "
+                          "SELECT count(pg_terminate_backend(pid)) FROM listeners "
+                          "WHERE (SELECT count(*) FROM listeners) > 1") > 1;
 }
 
 /* Both hosts lose these connections just before the change. */
 TEST(a_changed_status_applies_within_a_second_without_notifications)
 {
-    struct person *admin = admin_of(one);
-    struct person *person = person_make(one, admin, "unheard", NULL);
+    struct person *person = person_make(host, admin, "unheard", NULL);
 
     for (int round = 0; round < 3; round++) {
-        me_soon(two, person->token, 200, "");
+        me_soon(other, person->token, 200, "");
         WAIT_UNTIL(ears_cut(), 2000);
-        ck_status(person_change(one, admin, person, "status", "Suspended"), 200);
-        ask_on(one, person, 403, SUSPENDED, "GET /api/auth/me");
-        me_soon(two, person->token, 403, SUSPENDED);
+        ck_status(person_change(host, admin, person, "status", "Suspended"), 200);
+        ask(person, 403, SUSPENDED, "GET /api/auth/me");
+        me_soon(other, person->token, 403, SUSPENDED);
         ck_error(login_of(person), 403, SUSPENDED);
-        ck_status(person_change(one, admin, person, "status", "Active"), 200);
+        ck_status(person_change(host, admin, person, "status", "Active"), 200);
     }
 }
 
@@ -165,29 +160,27 @@ TEST(a_changed_status_applies_within_a_second_without_notifications)
 
 TEST(a_new_password_requires_the_old_one_and_keeps_client_tokens)
 {
-    struct person *user = person_make(one, admin_of(one), "keeper", "ApiUser");
-    struct answer *client = ask_on(one, user, 201, NULL, "POST /api/auth/clients");
-    struct answer *access = http(one, "POST", "/api/auth/getAccess", NULL,
-                                 json_pack("{ss ss ss}", "grant_type", "client_credentials",
-                                           "client_id", answer_text(client, "client_id"),
-                                           "client_secret", answer_text(client, "client_secret")));
-    const char *program = answer_text(ck_status(access, 200), "access_token");
-    const char *other = user->token, *mine = person_login(one, user);
+    struct person *user = person_make(host, admin, "keeper", "ApiUser");
+    struct answer *client = ask(user, 201, NULL, "POST /api/auth/clients");
+    struct answer *access =
+        ask(NULL, 200, NULL, "POST /api/auth/getAccess {'client_id':'%s','client_secret':'%s'}",
+            answer_text(client, "client_id"), answer_text(client, "client_secret"));
+    const char *program = answer_text(access, "access_token");
+    const char *first = user->token, *mine = person_login(host, user);
     const char *path = "/api/user/password";
 
-    ask_on(one, bearer(mine), 401, "Unauthorized",
-           "PUT %s {'current':'not the password','new':'a new password'}", path);
-    ask_on(one, bearer(mine), 400, NULL, "PUT %s {'current':'%s','new':'short'}", path,
-           user->password);
-    ask_on(one, bearer(program), 403, "Forbidden", "PUT %s {'current':'%s','new':'a new password'}",
-           path, user->password);
-    me_soon(two, other, 200, "");
-    ask_on(one, bearer(mine), 200, NULL, "PUT %s {'current':'%s','new':'a new password'}", path,
-           user->password);
-    ask_on(one, bearer(other), 401, REVOKED, "GET /api/auth/me");
-    me_soon(two, other, 401, REVOKED);
-    ask_on(two, bearer(mine), 200, NULL, "GET /api/auth/me");
-    ask_on(two, bearer(program), 200, NULL, "GET /api/auth/me");
+    ask(bearer(mine), 401, "Unauthorized",
+        "PUT %s {'current':'not the password','new':'a new password'}", path);
+    ask(bearer(mine), 400, NULL, "PUT %s {'current':'%s','new':'short'}", path, user->password);
+    ask(bearer(program), 403, "Forbidden", "PUT %s {'current':'%s','new':'a new password'}", path,
+        user->password);
+    me_soon(other, first, 200, "");
+    ask(bearer(mine), 200, NULL, "PUT %s {'current':'%s','new':'a new password'}", path,
+        user->password);
+    ask(bearer(first), 401, REVOKED, "GET /api/auth/me");
+    me_soon(other, first, 401, REVOKED);
+    ask_on(other, bearer(mine), 200, NULL, "GET /api/auth/me");
+    ask_on(other, bearer(program), 200, NULL, "GET /api/auth/me");
     ck_error(login_of(user), 401, "Unauthorized");
     user->password = text("a new password");
     ck_status(login_of(user), 200);
@@ -214,18 +207,18 @@ static void *enter_once(void *arg)
 TEST(a_login_in_progress_during_a_password_change_gets_no_session)
 {
     static struct entrant entrant;
-    struct person *person = person_make(one, admin_of(one), "overtaken", NULL);
+    struct person *person = person_make(host, admin, "overtaken", NULL);
     PGconn *watch = database_connect(the_postgres, "sessions");
 
     entrant.person = person;
-    sql_run(pair_db, "BEGIN");
-    sql_run(pair_db, "LOCK TABLE auth_session IN SHARE ROW EXCLUSIVE MODE");
+    sql_run(db, "BEGIN");
+    sql_run(db, "LOCK TABLE auth_session IN SHARE ROW EXCLUSIVE MODE");
     ck_assert_int_eq(pthread_create(&entrant.thread, NULL, enter_once, &entrant), 0);
     sql_soon(watch, SQL_LOCK_WAITS " AND query LIKE '%auth_session%'");
-    sql_run(pair_db,
+    sql_run(db,
             "UPDATE auth_account SET password = (SELECT password FROM auth_account WHERE email ="
             " '" ADMIN_EMAIL "') WHERE email = 'overtaken@example.com'");
-    sql_run(pair_db, "COMMIT");
+    sql_run(db, "COMMIT");
     pthread_join(entrant.thread, NULL);
     ck_error(entrant.answer, 401, "Unauthorized");
 }
@@ -248,7 +241,7 @@ TEST(a_password_change_ends_all_sessions_of_parallel_logins)
 {
     static struct entrant entrants[8];
     static atomic_bool stop;
-    struct person *person = person_make(one, admin_of(one), "hammered", NULL);
+    struct person *person = person_make(host, admin, "hammered", NULL);
     const char *mine = person->token;
 
     for (int round = 0; round < 5; round++) {
@@ -259,20 +252,18 @@ TEST(a_password_change_ends_all_sessions_of_parallel_logins)
                              0);
         }
         const char *next = text("password number %d", round);
-        struct answer *changed =
-            http(one, "PUT", "/api/user/password", mine,
-                 json_pack("{ss ss}", "current", person->password, "new", next));
 
+        ask(bearer(mine), 200, NULL, "PUT /api/user/password {'current':'%s','new':'%s'}",
+            person->password, next);
         atomic_store(&stop, true);
         for (size_t i = 0; i < 8; i++)
             pthread_join(entrants[i].thread, NULL);
-        ck_status(changed, 200);
         for (size_t i = 0; i < 8; i++)
             for (size_t j = 0; j < entrants[i].count; j++)
-                ask_on(one, bearer(entrants[i].tokens[j]), 401, REVOKED, "GET /api/auth/me");
+                ask(bearer(entrants[i].tokens[j]), 401, REVOKED, "GET /api/auth/me");
         person->password = text("%s", next);
     }
-    ask_on(one, bearer(mine), 200, NULL, "GET /api/auth/me");
+    ask(bearer(mine), 200, NULL, "GET /api/auth/me");
 }
 
 static void redis_flush(const char *socket)
@@ -288,9 +279,10 @@ TEST(a_revoked_token_stays_revoked_if_redis_is_flushed_or_restarted)
 {
     pid_t pid;
     const char *redis = redis_make("redis-sessions", &pid);
-    struct host *host = host_start(
+
+    host = host_start(
         &(struct host_spec){.name = "sessions-redis", .database = "sessions", .redis = redis});
-    struct person *person = person_make(host, admin_of(host), "redis", NULL);
+    struct person *person = person_make(host, admin, "redis", NULL);
     const char *gone = person->token, *good = person_login(host, person);
 
     ask(bearer(gone), 200, NULL, "POST /api/auth/logout");
@@ -312,10 +304,10 @@ TEST(a_revoked_token_stays_revoked_if_redis_is_flushed_or_restarted)
 /* A host that starts later, with nothing in memory, gives the same responses. */
 TEST(a_host_started_later_refuses_revoked_tokens)
 {
-    struct person *person = person_make(one, admin_of(one), "restart", NULL);
-    const char *gone = person->token, *good = person_login(one, person);
+    struct person *person = person_make(host, admin, "restart", NULL);
+    const char *gone = person->token, *good = person_login(host, person);
 
-    ask_on(one, bearer(gone), 200, NULL, "POST /api/auth/logout");
+    ask(bearer(gone), 200, NULL, "POST /api/auth/logout");
     struct host *late =
         host_start(&(struct host_spec){.name = "sessions-late", .database = "sessions"});
 

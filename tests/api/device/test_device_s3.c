@@ -24,12 +24,12 @@ TEST(every_host_returns_the_same_documents)
 
     for (unsigned i = 0; i < count; i++)
         upload_file(&body, "SF_02C", "a b.bin", upload_noise(i, lengths[i]), lengths[i]);
-    struct answer *made = ck_status(files_post(one, m, &body), 201);
+    struct answer *made = ck_status(files_post(host, m, &body), 201);
 
-    ck_assert_str_eq(ck_status(s3_get(two, DEVICE "/Same/documents"), 200)->body,
-                     ck_status(s3_get(one, DEVICE "/Same/documents"), 200)->body);
+    ck_assert_str_eq(ck_status(s3_get(other, DEVICE "/Same/documents"), 200)->body,
+                     ck_status(s3_get(host, DEVICE "/Same/documents"), 200)->body);
     for (unsigned i = 0; i < count; i++) {
-        struct answer *file = ck_status(s3_get(i % 2 ? one : two, s3_path(made, i)), 200);
+        struct answer *file = ck_status(s3_get(i % 2 ? host : other, s3_path(made, i)), 200);
 
         ck_assert_uint_eq(file->length, lengths[i]);
         ck_assert_mem_eq(file->body, upload_noise(i, lengths[i]), lengths[i]);
@@ -37,8 +37,8 @@ TEST(every_host_returns_the_same_documents)
                          "attachment; filename=\"a b.bin\"; filename*=UTF-8''a%20b.bin");
         ck_assert_str_eq(answer_header(file, "X-Content-Type-Options"), "nosniff");
     }
-    ck_assert(store_settles(s3_spool(one->name)));
-    ck_assert(store_settles(s3_spool(two->name)));
+    ck_assert(store_settles(s3_spool(host->name)));
+    ck_assert(store_settles(s3_spool(other->name)));
 }
 
 TEST(equal_content_is_stored_once)
@@ -48,24 +48,24 @@ TEST(equal_content_is_stored_once)
 
     upload_file(&body, "SF_02C", "a", "the same", 8);
     upload_file(&body, "COD_PROOF", "b", "the same", 8);
-    ck_status(files_post(one, m, &body), 201);
-    struct answer *made = ck_status(s3_post(two, "Twice", "the same", 8), 201);
+    ck_status(files_post(host, m, &body), 201);
+    struct answer *made = ck_status(s3_post(other, "Twice", "the same", 8), 201);
 
     ck_assert_int_eq(bucket_objects(bucket), before + 1);
-    ck_assert_str_eq(ck_status(s3_get(one, s3_path(made, 0)), 200)->body, "the same");
+    ck_assert_str_eq(ck_status(s3_get(host, s3_path(made, 0)), 200)->body, "the same");
 }
 
 TEST(a_refused_upload_leaves_no_object_and_removes_none)
 {
-    struct answer *made = ck_status(s3_post(one, "Refused", "of another", 10), 201);
+    struct answer *made = ck_status(s3_post(host, "Refused", "of another", 10), 201);
     int before = bucket_objects(bucket);
     struct upload_body body = files_named("refused");
 
     upload_file(&body, "SF_02C", "a", "of another", 10);
     upload_file(&body, "SF_02C", "b", "its own", 7);
-    ck_error(files_post(two, m, &body), 409, "");
+    ck_error(files_post(other, m, &body), 409, "");
     ck_assert_int_eq(bucket_objects(bucket), before);
-    ck_assert_str_eq(ck_status(s3_get(two, s3_path(made, 0)), 200)->body, "of another");
+    ck_assert_str_eq(ck_status(s3_get(other, s3_path(made, 0)), 200)->body, "of another");
 }
 
 /* ---- a store that cannot be used ---- */
@@ -89,8 +89,8 @@ TEST(a_missing_bucket_is_reported)
 TEST(a_host_starts_without_its_s3_server)
 {
     struct bucket *late = bucket_make("s3-late", true);
-    struct host *host = s3_host("s3-late", late, NULL);
 
+    host = s3_host("s3-late", late, NULL);
     ck_status(s3_get(host, "/api/health"), 200);
     s3_expect_refused(s3_post(host, "Late", "1", 1));
     bucket_run(late);
@@ -118,12 +118,11 @@ TEST(wrong_s3_settings_are_refused_at_startup)
     };
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct host *host = host_prepare(
+        host = host_prepare(
             &(struct host_spec){.name = text("s3-wrong-%zu", i),
                                 .database = s3_database,
                                 .modules = "[auth, device]",
                                 .more = text("device:\n  store: s3\n%s", wrong[i][0])});
-
         ck_assert(!host_run(host));
         ck_assert_msg(strstr(file_text(host->log), wrong[i][1]), "%s", file_text(host->log));
     }

@@ -56,21 +56,21 @@ static void empty_bucket(void)
 
 TEST(the_documented_backup_commands_restore_documents)
 {
-    struct answer *first = ck_status(s3_post(one, "First", upload_noise(1, LENGTH), LENGTH), 201);
+    struct answer *first = ck_status(s3_post(host, "First", upload_noise(1, LENGTH), LENGTH), 201);
 
     set_variables(harness_path("bucket-backup"));
     run_commands("Copying the bucket");
-    struct answer *after = ck_status(s3_post(one, "After", "later", 5), 201);
+    struct answer *after = ck_status(s3_post(host, "After", "later", 5), 201);
 
     empty_bucket();
-    ck_status(s3_get(one, s3_path(first, 0)), 503);
+    ck_status(s3_get(host, s3_path(first, 0)), 503);
     run_commands("Restoring the bucket");
-    struct answer *file = ck_status(s3_get(two, s3_path(first, 0)), 200);
+    struct answer *file = ck_status(s3_get(other, s3_path(first, 0)), 200);
 
     ck_assert_uint_eq(file->length, LENGTH);
     ck_assert_mem_eq(file->body, upload_noise(1, LENGTH), LENGTH);
-    ck_status(s3_get(one, s3_path(after, 0)), 503);
-    ck_status(s3_post(two, "Again", "again", 5), 201);
+    ck_status(s3_get(host, s3_path(after, 0)), 503);
+    ck_status(s3_post(other, "Again", "again", 5), 201);
 }
 
 SUITE(device_s3_backup, .timeout_s = 120, .before_all = set_up, .after_all = s3_close)

@@ -16,46 +16,46 @@ TEST(a_failed_upload_to_s3_leaves_nothing)
 
     EACH_TEXT (mode, "refuse", "cut", "hang") {
         bucket_mode(bucket, mode);
-        struct answer *answer = s3_post(one, "Fails", upload_noise(77, 3 * MIB), 3 * MIB);
+        struct answer *answer = s3_post(host, "Fails", upload_noise(77, 3 * MIB), 3 * MIB);
 
         s3_expect_refused(answer);
         ck_assert_double_lt(answer->seconds, 3 * PATIENCE); /* s3_timeout is 8 s */
         ck_assert_int_gt(bucket_count(bucket), 0);
-        ck_status(s3_get(one, "/api/health"), 200);
-        ck_error(s3_get(one, DEVICE "/Fails"), 404, "");
-        ck_assert(store_settles(s3_spool(one->name)));
+        ck_status(s3_get(host, "/api/health"), 200);
+        ck_error(s3_get(host, DEVICE "/Fails"), 404, "");
+        ck_assert(store_settles(s3_spool(host->name)));
     }
     bucket_mode(bucket, "pass");
     ck_assert_int_eq(bucket_objects(bucket), before);
-    ck_status(s3_post(one, "Fails", upload_noise(77, 3 * MIB), 3 * MIB), 201);
+    ck_status(s3_post(host, "Fails", upload_noise(77, 3 * MIB), 3 * MIB), 201);
     ck_assert_int_eq(bucket_objects(bucket), before + 1);
 }
 
 TEST(a_failed_download_from_s3_never_returns_wrong_content)
 {
     char *bytes = upload_noise(78, 2 * MIB);
-    const char *path = s3_path(ck_status(s3_post(one, "Reads", bytes, 2 * MIB), 201), 0);
+    const char *path = s3_path(ck_status(s3_post(host, "Reads", bytes, 2 * MIB), 201), 0);
 
     EACH_TEXT (mode, "refuse", "cut", "hang", "corrupt") {
         bucket_mode(bucket, mode);
-        s3_expect_refused(s3_get(two, path));
-        ck_status(s3_get(two, "/api/health"), 200);
+        s3_expect_refused(s3_get(other, path));
+        ck_status(s3_get(other, "/api/health"), 200);
     }
     bucket_mode(bucket, "pass");
-    ck_assert_mem_eq(ck_status(s3_get(two, path), 200)->body, bytes, 2 * MIB);
-    ck_assert(store_settles(s3_spool(two->name)));
+    ck_assert_mem_eq(ck_status(s3_get(other, path), 200)->body, bytes, 2 * MIB);
+    ck_assert(store_settles(s3_spool(other->name)));
 }
 
 TEST(downloads_work_again_when_the_s3_server_is_back)
 {
     s3_own_bucket("s3-restarts");
-    const char *path = s3_path(ck_status(s3_post(one, "Restarts", "content", 7), 201), 0);
+    const char *path = s3_path(ck_status(s3_post(host, "Restarts", "content", 7), 201), 0);
 
     bucket_stop(bucket);
-    s3_expect_refused(s3_get(one, path));
-    s3_expect_refused(s3_post(one, "Restarts 2", "another", 7));
+    s3_expect_refused(s3_get(host, path));
+    s3_expect_refused(s3_post(host, "Restarts 2", "another", 7));
     bucket_run(bucket);
-    ck_assert_str_eq(ck_status(s3_get(one, path), 200)->body, "content");
+    ck_assert_str_eq(ck_status(s3_get(host, path), 200)->body, "content");
     s3_own_bucket_end();
 }
 
