@@ -1,5 +1,7 @@
 #include "live.h"
 
+struct person *platform;
+
 const struct host_spec live_spec = {
     .http = "  cors_origins: [\"https://platform.example\"]\n  idle_timeout: 1\n",
     .chat = "  stream_heartbeat: 1\n  stream_buffer: 64\n",
@@ -31,10 +33,10 @@ struct sse *live_listen(const struct host *on, const struct person *who, const c
     return sse;
 }
 
-void live_post(const struct live *live, const struct host *on, const struct talk *talk,
-               const char *username, const char *entry)
+void live_post(const struct host *on, const struct talk *talk, const char *username,
+               const char *entry)
 {
-    ck_status(talk_post(on, live->platform, talk, username, entry), 201);
+    ck_status(talk_post(on, platform, talk, username, entry), 201);
 }
 
 void live_expect(struct sse *sse, const char *entry)
@@ -61,12 +63,11 @@ void live_reset(struct sse *sse)
                   sse->ended ? ": ended" : "");
 }
 
-void live_start(struct live *live, const char *name)
+void live_start(const char *name)
 {
-    const char *database = database_make(the_postgres, name);
+    struct host_spec spec = live_spec;
 
-    live->host = live_host(text("%s", name), database);
-    live->other = live_host(text("%s-other", name), database);
-    live->admin = admin_of(live->host);
-    live->platform = person_make(live->host, live->admin, "streaming", NULL);
+    spec.name = name;
+    pair_open(&spec);
+    platform = person_make(host, admin, "streaming", NULL);
 }

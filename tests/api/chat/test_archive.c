@@ -1,7 +1,6 @@
 /* Old messages move to the document store, and come back when somebody reads them. */
 #include "files.h"
 #include "live.h"
-#include "stage.h"
 
 enum {
     MESSAGES = 40,
@@ -11,7 +10,6 @@ enum {
 };
 
 static const char *store;
-static struct person *platform;
 
 static void open_archive(const char *name)
 {
@@ -80,11 +78,11 @@ static json_t *chain(const struct talk *talk, const char *query)
     return ck_status(talk_chain(host, platform, talk, query), 200)->json;
 }
 
-static void expect_same(const json_t *one, const json_t *other)
+static void expect_same(const json_t *got, const json_t *whole)
 {
-    ck_assert_uint_eq(json_array_size(one), json_array_size(other));
-    for (size_t i = 0; i < json_array_size(one); i++)
-        ck_assert_msg(json_equal(json_array_get(one, i), json_array_get(other, i)), "message %zu",
+    ck_assert_uint_eq(json_array_size(got), json_array_size(whole));
+    for (size_t i = 0; i < json_array_size(got); i++)
+        ck_assert_msg(json_equal(json_array_get(got, i), json_array_get(whole, i)), "message %zu",
                       i + 1);
 }
 
@@ -240,14 +238,14 @@ TEST(a_part_that_cannot_be_recorded_stays_in_the_database)
 TEST(the_command_restores_everything)
 {
     struct talk one = old_talk("one@shop.example", 5, 100);
-    struct talk other = old_talk("other@shop.example", 6, 100);
+    struct talk two = old_talk("other@shop.example", 6, 100);
 
     archive(&one);
-    archive(&other);
+    archive(&two);
     talk_retention(host, " 0"); /* otherwise the job could archive them again at once */
     host_says(host, 0, "chat", "restore");
     ck_assert_int_eq(stored(&one), 5);
-    ck_assert_int_eq(stored(&other), 6);
+    ck_assert_int_eq(stored(&two), 6);
     /* a later archive depends on no earlier file */
     sql_is(db, 0, "SELECT count(*) FROM chat_archive");
     talk_retention(host, "30");
@@ -276,11 +274,11 @@ TEST_EACH(a_damaged_part_in_the_middle_hides_only_its_messages, sizeof damages /
 {
     const char *size = damages[_i].found;
     struct talk talk = old_talk("middle@shop.example", MESSAGES, LENGTH);
-    struct talk other = old_talk("beside@shop.example", 5, 100);
-    json_t *whole = chain(&talk, ""), *small = chain(&other, "");
+    struct talk beside = old_talk("beside@shop.example", 5, 100);
+    json_t *whole = chain(&talk, ""), *small = chain(&beside, "");
 
     archive(&talk);
-    archive(&other);
+    archive(&beside);
     const char *part = text("FROM chat_archive WHERE conversation_id = %jd ORDER BY first OFFSET 2"
                             " LIMIT 1",
                             talk.id);
@@ -304,7 +302,7 @@ TEST_EACH(a_damaged_part_in_the_middle_hides_only_its_messages, sizeof damages /
     }
     expect_part(whole, 1, chain(&talk, text("?limit=%jd", first - 2)));
     expect_part(whole, last + 1, chain(&talk, text("?after=%jd", last)));
-    expect_part(small, 1, chain(&other, ""));
+    expect_part(small, 1, chain(&beside, ""));
     const char *found = text("the store has %s for messages %jd to %jd of conversation %jd\n", size,
                              first, last, talk.id);
 
@@ -322,7 +320,7 @@ TEST_EACH(a_damaged_part_in_the_middle_hides_only_its_messages, sizeof damages /
                   "%s", said);
     ck_assert_int_eq(parts(&talk, "restored_at IS NULL"), 1);
     ck_assert_int_eq(stored(&talk), MESSAGES - (last - first + 1));
-    ck_assert_int_eq(stored(&other), 5);
+    ck_assert_int_eq(stored(&beside), 5);
     ck_assert_int_eq(system(text("%s; mv $f.kept $f", file)), 0);
     ck_assert_str_eq(host_says(host, 0, "chat", "doctor"), "");
     ck_prints(host, 0, "1 parts restored, 0 failed\n", "chat", "restore");
@@ -333,10 +331,10 @@ TEST_EACH(a_damaged_part_in_the_middle_hides_only_its_messages, sizeof damages /
 /* A live stream could otherwise miss the messages. */
 TEST(messages_that_are_newer_than_an_open_transaction_wait)
 {
-    PGconn *other = database_connect(the_postgres, "archive");
+    PGconn *older = database_connect(the_postgres, "archive");
 
-    sql_run(other, "BEGIN");
-    sql_run(other, "SELECT pg_current_xact_id()");
+    sql_run(older, "BEGIN");
+    sql_run(older, "SELECT pg_current_xact_id()");
     struct talk talk = talk_start(host, platform, "waits@shop.example", ADMIN_EMAIL, NULL);
 
     ck_status(talk_post(host, platform, &talk, "waits@shop.example", "second"), 201);
@@ -344,8 +342,8 @@ TEST(messages_that_are_newer_than_an_open_transaction_wait)
     ck_prints(host, 1, "wait for the end of an older transaction of the database: 1\n", "chat",
               "archive");
     ck_assert_int_eq(stored(&talk), 2);
-    sql_run(other, "COMMIT");
-    PQfinish(other);
+    sql_run(older, "COMMIT");
+    PQfinish(older);
     archive(&talk);
     ck_assert_int_eq(stored(&talk), 1);
 }

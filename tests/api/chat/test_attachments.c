@@ -8,7 +8,7 @@
 #include "wire.h"
 
 static const char *store;
-static struct person *platform, *user, *stranger;
+static struct person *user, *stranger;
 static struct talk talk;
 
 static struct host_spec spec_of(const char *name)
@@ -220,7 +220,7 @@ TEST(the_rights_are_those_of_posting_and_reading)
 {
     struct answer *made = ck_status(attach(user, user->email, NULL, "only a file"), 201);
     const char *id = id_of(made->json);
-    struct talk other = talk_start(host, stranger, "else@shop.example", "b@shop.example", NULL);
+    struct talk elsewhere = talk_start(host, stranger, "else@shop.example", "b@shop.example", NULL);
 
     ck_assert_str_eq(answer_text(made, "chatEntry"), "");
     ck_status(attach(admin, admin->email, "from an Admin", "admin"), 201);
@@ -229,7 +229,7 @@ TEST(the_rights_are_those_of_posting_and_reading)
     refuses(attach(platform, "nobody@shop.example", "x", "nobody"), 403);
     ck_status(fetch(admin, &talk, id), 200);
     ck_error(fetch(stranger, &talk, id), 404, "Conversation not found");
-    ck_error(fetch(stranger, &other, id), 404, "Attachment not found");
+    ck_error(fetch(stranger, &elsewhere, id), 404, "Attachment not found");
     ck_error(fetch(user, &talk, "0195f3a0-1111-7222-8333-444455556666"), 404, "Attachment");
 }
 

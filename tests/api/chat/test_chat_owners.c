@@ -1,8 +1,6 @@
 /* Ownership of conversations, and the earlier messages of its e-mail that an account sees. */
 #include "live.h"
-#include "stage.h"
 
-static struct host *other;
 static struct person *k, *m;
 
 static void set_up(void)
@@ -14,14 +12,10 @@ static void set_up(void)
     m = person_make(host, admin, "owners.m", NULL);
 }
 
-static struct answer *share(const struct host *on, const struct person *by, const struct talk *talk)
+static void share(const struct person *by, const struct talk *talk, long status)
 {
-    return http(on, "POST", text("/api/chat/conversations/%jd/share", talk->id), by->token, NULL);
-}
-
-static size_t listed(const struct host *on, const struct person *by, const char *email)
-{
-    return json_array_size(ck_status(talk_of(on, by, "conversations/user", email, ""), 200)->json);
+    ask(by, status, status == 200 ? "{'success':true}" : NULL,
+        "POST /api/chat/conversations/%jd/share", talk->id);
 }
 
 static void expect_hidden(const struct host *on, const struct person *who, const struct talk *talk)
@@ -29,12 +23,12 @@ static void expect_hidden(const struct host *on, const struct person *who, const
     ck_error(talk_chain(on, who, talk, ""), 404, "");
     ck_error(talk_post(on, who, talk, who->email, "not seen"), 404, "");
     ck_error(talk_read(on, who, talk, who->email), 404, "");
-    ck_assert_uint_eq(listed(on, who, who->email), 0);
-    ck_assert_int_eq(talk_unread(host, who, who->email), 0);
-    ck_assert_str_eq(talk_of(on, who, "unread-devices", who->email, "")->body, "[]");
-    ck_assert_str_eq(talk_find(on, who, json_object())->body, "null");
-    ck_assert_str_eq(talk_find(on, who, json_pack("{ss}", "participant1", who->email))->body,
-                     "null");
+    exchanges(on, {text("GET /api/chat/conversations/user/%s", who->email), who, 200, "[]"},
+              {text("GET /api/chat/unread-count/%s", who->email), who, 200, "{'count':0}"},
+              {text("GET /api/chat/unread-devices/%s", who->email), who, 200, "[]"},
+              {"POST /api/chat/conversations/find {}", who, 200, "null"},
+              {text("POST /api/chat/conversations/find {'participant1':'%s'}", who->email), who,
+               200, "null"});
 }
 
 static void approve(struct person *person, const char *role)
@@ -64,7 +58,7 @@ TEST(an_account_does_not_take_over_the_conversations_of_a_platform)
 
     ck_status(talk_chain(host, alice, &since, ""), 200);
     ck_assert_int_eq(talk_unread(host, alice, email), 1);
-    ck_assert_str_eq(talk_of(host, alice, "unread-devices", email, "")->body, "[\"since\"]");
+    ask(alice, 200, "['since']", "GET /api/chat/unread-devices/%s", email);
 }
 
 TEST(a_shared_conversation_is_seen_by_the_account)
@@ -75,20 +69,20 @@ TEST(a_shared_conversation_is_seen_by_the_account)
 
     ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "for the e-mail"), 201);
     approve(account, "User");
-    ck_error(share(host, account, &talk), 403, "Forbidden");
-    ck_error(share(host, m, &talk), 404, "");
+    share(account, &talk, 403);
+    share(m, &talk, 404);
     struct sse *sse = live_listen(host, account, NULL), *far = live_listen(other, account, NULL);
 
     ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "still withheld"), 201);
     live_silence(sse);
     expect_hidden(other, account, &talk);
     for (int i = 0; i < 2; i++)
-        ck_assert_str_eq(ck_status(share(host, k, &talk), 200)->body, "{\"success\":true}");
+        share(k, &talk, 200);
     answers_soon(other, text("/api/chat/chain/%s", talk.head), account->token, 200, NULL);
     ck_status(talk_chain(host, account, &talk, ""), 200);
-    ck_assert_uint_eq(listed(host, account, email), 1);
+    ask(account, 200, "[{}]", "GET /api/chat/conversations/user/%s", email);
     ck_assert_int_eq(talk_unread(host, account, email), 2);
-    ck_assert_str_eq(talk_of(host, account, "unread-devices", email, "")->body, "[\"shared\"]");
+    ask(account, 200, "['shared']", "GET /api/chat/unread-devices/%s", email);
     ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "for the account"), 201);
     live_expect(sse, "for the account");
     live_expect(far, "for the account");
@@ -104,8 +98,8 @@ TEST(only_the_owner_shares_a_conversation)
     struct talk talk = talk_start(host, k, "third.party@shop.example", m->email, "not yours");
 
     ck_status(talk_chain(host, m, &talk, ""), 200);
-    ck_error(share(host, m, &talk), 403, "");
-    ck_status(share(host, admin, &talk), 200);
+    share(m, &talk, 403);
+    share(admin, &talk, 200);
     ask(admin, 404, NULL, "POST /api/chat/conversations/987654321/share");
 }
 
@@ -160,8 +154,8 @@ TEST(an_admins_conversation_with_an_account_belongs_to_its_organization)
     struct person *colleague = person_make(host, admin, "owners.k2", "ApiUser");
 
     ck_status(talk_chain(host, k, &talk, ""), 200);
-    ck_error(share(host, colleague, &talk), 404, "");
-    ck_status(share(host, k, &talk), 200);
+    share(colleague, &talk, 404);
+    share(k, &talk, 200);
 }
 
 TEST(an_admins_conversation_with_a_platforms_user_belongs_to_the_platform)

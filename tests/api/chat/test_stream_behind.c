@@ -15,28 +15,17 @@ enum {
     PAGE = 512
 };
 
-static struct host *host;
-static struct person *admin, *platform;
 static struct talk talk;
-static PGconn *db;
 
-static void start(const char *name, const char *database)
+static void start(const char *name)
 {
-    host = host_start(&(struct host_spec){.name = name,
-                                          .database = database_make(the_postgres, database),
-                                          .chat = "  stream_buffer: 64\n",
-                                          .db = "  statement_timeout: 60000\n",
-                                          .modules = "[auth, chat, health, metrics]"});
-    admin = admin_of(host);
+    stage_open(&(struct host_spec){.name = name,
+                                   .chat = "  stream_buffer: 64\n",
+                                   .db = "  statement_timeout: 60000\n",
+                                   .modules = "[auth, chat, health, metrics]"});
+    stage_connect();
     platform = person_make(host, admin, "behind", NULL);
     talk = talk_start(host, platform, "behind@shop.example", ADMIN_EMAIL, NULL);
-    db = database_connect(the_postgres, database);
-}
-
-static void stop(void)
-{
-    PQfinish(db);
-    host_stop(host);
 }
 
 static double metric(const char *name, const char *labels)
@@ -75,7 +64,7 @@ static void expect_stored(struct sse *sse, int from, int count)
 
 TEST(a_burst_larger_than_the_buffer_reaches_a_client_that_reads)
 {
-    start("stream-burst", "stream_burst");
+    start("stream_burst");
     struct sse *sse = live_listen(host, platform, NULL);
 
     for (int round = 0; round < 2; round++) {
@@ -84,13 +73,11 @@ TEST(a_burst_larger_than_the_buffer_reaches_a_client_that_reads)
     }
     live_silence(sse);
     ck_assert(!somebody_is_behind());
-    sse_close(sse);
-    stop();
 }
 
 TEST(a_client_that_pauses_long_continues_without_a_gap)
 {
-    start("stream-pause", "stream_pause");
+    start("stream_pause");
     struct sse *sse = sse_open(host, platform->token, NULL, 4096);
 
     ck_assert_int_eq(sse->status, 200);
@@ -104,9 +91,6 @@ TEST(a_client_that_pauses_long_continues_without_a_gap)
     expect_stored(sse, 0, BULK + 1);
     live_silence(sse);
     ck_assert(metric("busbar_chat_catch_up_pages_total", "") > 0);
-    sse_close(sse);
-    sse_close(quick);
-    stop();
 }
 
 /* ---- many clients reconnect at once ---- */
@@ -174,16 +158,16 @@ TEST(many_resuming_streams_of_one_account_do_not_delay_another)
 {
     struct sse *many[MANY];
 
-    start("stream-fair", "stream_fair");
-    struct person *other = person_make(host, admin, "single", NULL);
-    struct talk its = talk_start(host, other, "single@shop.example", "b@shop.example", NULL);
+    start("stream_fair");
+    struct person *one = person_make(host, admin, "single", NULL);
+    struct talk its = talk_start(host, one, "single@shop.example", "b@shop.example", NULL);
     int64_t first = make_history();
 
     ck_status(talk_post(host, platform, &talk, "behind@shop.example", "for the many"), 201);
-    ck_status(talk_post(host, other, &its, "single@shop.example", "for the single"), 201);
+    ck_status(talk_post(host, one, &its, "single@shop.example", "for the single"), 201);
     hold_messages();
     open_many(many, first, 4);
-    struct sse *single = live_listen(host, other, text("%jd:%jd:", first, first));
+    struct sse *single = live_listen(host, one, text("%jd:%jd:", first, first));
 
     sql_run(db, "COMMIT");
     live_expect(single, "for the single");
@@ -191,15 +175,13 @@ TEST(many_resuming_streams_of_one_account_do_not_delay_another)
 
     ck_assert_msg(before < MANY / 2, "%d of %d streams came before this one", before, MANY);
     WAIT_UNTIL_MSG(served(many) == MANY, SERVED_MS, "%d of %d came", served(many), MANY);
-    sse_close(single);
-    stop();
 }
 
 TEST(streams_that_resume_at_the_same_position_share_database_reads)
 {
     struct sse *many[MANY];
 
-    start("stream-share", "stream_share");
+    start("stream_share");
     int64_t first = make_history();
 
     ck_status(talk_post(host, platform, &talk, "behind@shop.example", "for the many"), 201);
@@ -210,7 +192,6 @@ TEST(streams_that_resume_at_the_same_position_share_database_reads)
     double pages = metric("busbar_chat_catch_up_pages_total", "");
 
     ck_assert_msg(pages > 0 && pages <= 2 * PAGES, "%.0f pages were read", pages);
-    stop();
 }
 
-SUITE(stream_behind, .timeout_s = 120)
+SUITE(stream_behind, .timeout_s = 120, .after_each = stage_disconnect)

@@ -6,8 +6,6 @@
 #include "live.h"
 #include "wire.h"
 
-static struct live live;
-
 static void expect_end(struct sse *sse)
 {
     ck_assert_msg(sse_ends(sse, SOON_MS), "the stream goes on");
@@ -16,48 +14,47 @@ static void expect_end(struct sse *sse)
 
 TEST(a_suspension_ends_the_account_streams_on_every_host)
 {
-    struct person *suspended = person_make(live.host, live.admin, "stream-suspended", NULL);
-    struct sse *here = live_listen(live.host, suspended, NULL),
-               *there = live_listen(live.other, suspended, NULL);
-    struct sse *untouched = live_listen(live.other, live.platform, NULL);
+    struct person *suspended = person_make(host, admin, "stream-suspended", NULL);
+    struct sse *here = live_listen(host, suspended, NULL),
+               *there = live_listen(other, suspended, NULL);
+    struct sse *untouched = live_listen(other, platform, NULL);
 
-    ck_status(person_change(live.host, live.admin, suspended, "status", "Suspended"), 200);
+    ck_status(person_change(host, admin, suspended, "status", "Suspended"), 200);
     expect_end(there);
     expect_end(here);
-    ck_assert_int_eq(sse_open(live.other, suspended->token, there->last_id, 0)->status, 403);
+    ck_assert_int_eq(sse_open(other, suspended->token, there->last_id, 0)->status, 403);
     live_silence(untouched);
 }
 
 TEST(a_logout_ends_only_the_streams_of_its_session)
 {
-    struct person *leaving = person_make(live.host, live.admin, "stream-leaving", NULL);
-    const char *first = leaving->token, *second = person_login(live.host, leaving);
-    struct sse *ends = sse_open(live.other, first, NULL, 0),
-               *stays = sse_open(live.other, second, NULL, 0);
+    struct person *leaving = person_make(host, admin, "stream-leaving", NULL);
+    const char *first = leaving->token, *second = person_login(host, leaving);
+    struct sse *ends = sse_open(other, first, NULL, 0), *stays = sse_open(other, second, NULL, 0);
 
-    ck_status(http(live.host, "POST", "/api/auth/logout", first, NULL), 200);
+    ask(bearer(first), 200, NULL, "POST /api/auth/logout");
     expect_end(ends);
     live_silence(stays);
 }
 
 TEST(a_changed_role_ends_a_stream_which_resumes_with_the_new_rights)
 {
-    struct person *moving = person_make(live.host, live.admin, "stream-moving", NULL);
-    struct talk talk = talk_start(live.host, moving, "moving@shop.example", ADMIN_EMAIL, NULL);
-    struct sse *sse = live_listen(live.host, moving, NULL);
+    struct person *moving = person_make(host, admin, "stream-moving", NULL);
+    struct talk talk = talk_start(host, moving, "moving@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *sse = live_listen(host, moving, NULL);
 
-    ck_status(person_change(live.host, live.admin, moving, "role", "User"), 200);
+    ck_status(person_change(host, admin, moving, "role", "User"), 200);
     expect_end(sse);
-    struct sse *after = sse_open(live.host, moving->token, sse->last_id, 0);
+    struct sse *after = sse_open(host, moving->token, sse->last_id, 0);
 
     ck_assert_int_eq(after->status, 200);
-    ck_status(talk_post(live.host, live.admin, &talk, ADMIN_EMAIL, "not for a User"), 201);
+    ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "not for a User"), 201);
     live_silence(after);
 }
 
 static bool takes_a_stream(struct host *on)
 {
-    struct sse *sse = sse_open(on, live.platform->token, NULL, 0);
+    struct sse *sse = sse_open(on, platform->token, NULL, 0);
 
     sse_close(sse);
     return sse->status == 200;
@@ -69,8 +66,8 @@ TEST(max_streams_limits_streams_and_a_closed_one_makes_room)
     struct sse *open[3];
 
     for (int i = 0; i < 3; i++)
-        open[i] = live_listen(few, live.platform, NULL);
-    struct sse *refused = sse_open(few, live.platform->token, NULL, 0);
+        open[i] = live_listen(few, platform, NULL);
+    struct sse *refused = sse_open(few, platform->token, NULL, 0);
 
     ck_assert_int_eq(refused->status, 503);
     ck_assert(strstr(refused->headers, "Retry-After: "));
@@ -112,11 +109,11 @@ TEST(streams_per_account_limits_parallel_requests_too)
     for (int i = 0; i < AT_ONCE; i++)
         wire_say(wires[i],
                  "GET /api/chat/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n",
-                 live.platform->token);
+                 platform->token);
     for (int i = 0; i < AT_ONCE; i++)
         served += begins_with_200(wires[i]);
     ck_assert_int_eq(served, 2);
-    sse_close(live_listen(few, live.admin, NULL)); /* another account */
+    sse_close(live_listen(few, admin, NULL)); /* another account */
     for (int i = 0; i < AT_ONCE; i++)
         wire_close(wires[i], false);
 }
@@ -126,11 +123,11 @@ TEST(many_streams_are_served_and_end_when_the_host_stops)
     struct host *many =
         live_host_with("stream-many", "stream_end", "", "  streams_per_account: 1000\n");
     struct sse *open[MANY];
-    struct talk talk = talk_start(many, live.platform, "many@shop.example", ADMIN_EMAIL, NULL);
+    struct talk talk = talk_start(many, platform, "many@shop.example", ADMIN_EMAIL, NULL);
 
     for (int i = 0; i < MANY; i++)
-        open[i] = live_listen(many, i % 2 ? live.platform : live.admin, NULL);
-    live_post(&live, live.host, &talk, "many@shop.example", "to all");
+        open[i] = live_listen(many, i % 2 ? platform : admin, NULL);
+    live_post(host, &talk, "many@shop.example", "to all");
     for (int i = 0; i < MANY; i++)
         live_expect(open[i], "to all");
     host_stop(many);
@@ -147,21 +144,20 @@ TEST(many_streams_are_served_and_end_when_the_host_stops)
 TEST(streams_ended_by_a_reload_resume_without_a_gap)
 {
     struct host *reloaded = live_host("stream-reload", "stream_end");
-    struct talk talk =
-        talk_start(reloaded, live.platform, "reload@shop.example", ADMIN_EMAIL, NULL);
-    struct sse *sse = live_listen(reloaded, live.platform, NULL);
+    struct talk talk = talk_start(reloaded, platform, "reload@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *sse = live_listen(reloaded, platform, NULL);
 
     for (int round = 0; round < 3; round++) {
-        live_post(&live, reloaded, &talk, "reload@shop.example", text("before %d", round));
+        live_post(reloaded, &talk, "reload@shop.example", text("before %d", round));
         live_expect(sse, text("before %d", round));
         ck_assert_int_eq(kill(reloaded->pid, SIGHUP), 0);
-        live_post(&live, reloaded, &talk, "reload@shop.example", text("meanwhile %d", round));
+        live_post(reloaded, &talk, "reload@shop.example", text("meanwhile %d", round));
         const char *seen = NULL;
         struct sse_event *event;
         while ((event = sse_next(sse, SOON_MS)))
             seen = sse_entry(event);
         ck_assert(sse->ended && sse->complete);
-        sse = live_listen(reloaded, live.platform, sse->last_id);
+        sse = live_listen(reloaded, platform, sse->last_id);
         if (!seen)
             live_expect(sse, text("meanwhile %d", round));
         live_silence(sse);
@@ -189,10 +185,7 @@ TEST(a_stream_survives_a_database_outage)
     live_silence(sse);
     ck_assert_ptr_null(sse_within(sse, 1500));
     postgres_start(own);
-    const char *path = text("/api/chat/conversations/%jd/messages", talk.id);
-    WAIT_UNTIL(http(lonely, "POST", path, writer->token,
-                    json_pack("{ss ss}", "username", "outage@shop.example", "chatEntry", "after"))
-                       ->status == 201,
+    WAIT_UNTIL(talk_post(lonely, writer, &talk, "outage@shop.example", "after")->status == 201,
                SOON_MS);
     live_expect(sse, "after");
     sse_close(sse);

@@ -4,18 +4,14 @@
 
 enum { BURNT = 5000, OLD = 40, LOST = 60, KEPT = 5, STARTED = 40 /* more than a block of ids */ };
 
-struct scene_of_restore {
-    struct postgres *before, *after;
-    struct host *host;
-    struct person *admin, *platform;
-    struct talk talk;
-    char *last_id; /* the last event that a client received before the restore */
-};
+static struct postgres *before, *after;
+static struct talk talk;
+static char *last_id; /* the last event that a client received before the restore */
 
 /* Uses up this many transaction numbers. */
-static void burn(PGconn *db, int count)
+static void burn(PGconn *by, int count)
 {
-    sql_run(db, text("DO $$ BEGIN FOR i IN 1..%d LOOP PERFORM pg_current_xact_id(); COMMIT;"
+    sql_run(by, text("DO $$ BEGIN FOR i IN 1..%d LOOP PERFORM pg_current_xact_id(); COMMIT;"
                      " END LOOP; END $$",
                      count));
 }
@@ -29,74 +25,76 @@ static void run(const char *const *argv)
 }
 
 /* Restores a dump of this database into the other cluster, as a database of that name. */
-static void restore(const struct scene_of_restore *s, const char *name)
+static void restore(const char *name)
 {
-    const char *file = text("%s/%s.dump", s->before->sockets, name);
-    PGconn *db = database_connect(s->after, "postgres");
+    const char *file = text("%s/%s.dump", before->sockets, name);
 
-    sql_run(db, text("CREATE DATABASE %s", name));
-    PQfinish(db);
-    run((const char *const[]){postgres_program("pg_dump"), "-Fc", "-h", s->before->sockets, "-U",
+    postgres_run(after, text("CREATE DATABASE %s", name));
+    run((const char *const[]){postgres_program("pg_dump"), "-Fc", "-h", before->sockets, "-U",
                               "busbar", "-f", file, name, NULL});
-    run((const char *const[]){postgres_program("pg_restore"), "-h", s->after->sockets, "-U",
-                              "busbar", "-d", name, file, NULL});
+    run((const char *const[]){postgres_program("pg_restore"), "-h", after->sockets, "-U", "busbar",
+                              "-d", name, file, NULL});
 }
 
-static struct host *host_on(struct postgres *pg, const char *name, const char *database)
+static void host_on(struct postgres *pg, const char *name, const char *database)
 {
     struct host_spec spec = live_spec;
 
     spec.name = name;
     spec.pg = pg;
     spec.database = database;
-    return host_start(&spec);
+    host = host_start(&spec);
 }
 
-static void post(const struct scene_of_restore *s, const char *entry)
+static void post(const char *entry)
 {
-    ck_status(talk_post(s->host, s->platform, &s->talk, "before@shop.example", entry), 201);
+    live_post(host, &talk, "before@shop.example", entry);
+}
+
+/* Makes a platform with a conversation on the host. */
+static void converse(const char *name)
+{
+    admin = admin_of(host);
+    platform = person_make(host, admin, name, NULL);
+    talk = talk_start(host, platform, "before@shop.example", ADMIN_EMAIL, NULL);
 }
 
 /* Makes two clusters, and messages in the first, whose transaction numbers the second has not
  * reached. */
-static struct scene_of_restore make(const char *name)
+static void make(const char *name)
 {
-    struct scene_of_restore s = {.before = postgres_make(text("%s_before", name), false),
-                                 .after = postgres_make_apart(text("%s_after", name))};
-    const char *database = database_make(s.before, name);
-    PGconn *db = database_connect(s.before, name);
+    before = postgres_make(text("%s_before", name), false);
+    after = postgres_make_apart(text("%s_after", name));
+    const char *database = database_make(before, name);
 
+    db = database_connect(before, name);
     burn(db, BURNT);
     PQfinish(db);
-    s.host = host_on(s.before, text("%s-before", name), database);
-    s.admin = admin_of(s.host);
-    s.platform = person_make(s.host, s.admin, name, NULL);
-    s.talk = talk_start(s.host, s.platform, "before@shop.example", ADMIN_EMAIL, NULL);
-    struct sse *sse = live_listen(s.host, s.platform, NULL);
+    host_on(before, text("%s-before", name), database);
+    converse(name);
+    struct sse *sse = live_listen(host, platform, NULL);
 
     for (int i = 0; i < OLD; i++) {
-        post(&s, text("old %d", i));
+        post(text("old %d", i));
         live_expect(sse, text("old %d", i));
     }
-    s.last_id = sse->last_id;
+    last_id = sse->last_id;
     sse_close(sse);
-    return s;
 }
 
 TEST(a_stream_resumed_after_a_restore_gets_only_new_messages)
 {
-    struct scene_of_restore s = make("restored");
-
-    host_stop(s.host);
-    restore(&s, "restored");
-    postgres_stop(s.before, SIGINT);
-    s.host = host_on(s.after, "restored-after", "restored");
-    struct sse *fresh = live_listen(s.host, s.platform, NULL);
-    struct sse *again = live_listen(s.host, s.platform, s.last_id);
+    make("restored");
+    host_stop(host);
+    restore("restored");
+    postgres_stop(before, SIGINT);
+    host_on(after, "restored-after", "restored");
+    struct sse *fresh = live_listen(host, platform, NULL);
+    struct sse *again = live_listen(host, platform, last_id);
 
     live_reset(again);
     live_silence(fresh);
-    post(&s, "new 1");
+    post("new 1");
     live_expect(fresh, "new 1");
     live_expect(again, "new 1");
     char *seen = fresh->last_id;
@@ -104,53 +102,53 @@ TEST(a_stream_resumed_after_a_restore_gets_only_new_messages)
     live_silence(fresh);
     live_silence(again);
     sse_close(again);
-    post(&s, "new 2");
-    again = live_listen(s.host, s.platform, seen);
+    post("new 2");
+    again = live_listen(host, platform, seen);
     live_expect(again, "new 2");
     live_expect(fresh, "new 2");
 
     /* Continues beyond the transaction numbers of the old messages. */
-    PGconn *db = database_connect(s.after, "restored");
+    db = database_connect(after, "restored");
     const char *passed = "SELECT (pg_current_xact_id() > max(xid))::int FROM chat_entry"
                          " WHERE chat_entry LIKE 'old %'";
 
     while (!sql_number(db, passed))
         burn(db, BURNT / 10);
     PQfinish(db);
-    post(&s, "new 3");
+    post("new 3");
     live_expect(fresh, "new 3");
     live_expect(again, "new 3");
     live_silence(fresh);
     live_silence(again);
-    struct sse *late = live_listen(s.host, s.platform, s.last_id);
+    struct sse *late = live_listen(host, platform, last_id);
 
     live_reset(late);
     live_silence(late);
-    host_stop(s.host);
-    postgres_stop(s.after, SIGINT);
+    host_stop(host);
+    postgres_stop(after, SIGINT);
 }
 
 /* The host keeps running while another server takes over its socket. */
 TEST(a_host_that_runs_during_a_restore_restarts_its_streams)
 {
-    struct scene_of_restore s = make("swapped");
-    struct sse *sse = live_listen(s.host, s.platform, s.last_id);
+    make("swapped");
+    struct sse *sse = live_listen(host, platform, last_id);
 
-    restore(&s, "swapped");
-    postgres_stop(s.before, SIGINT);
-    postgres_stop(s.after, SIGINT);
-    s.after->sockets = s.before->sockets;
-    postgres_start(s.after);
-    status_soon(s.host, "/api/health/status", NULL, 200);
+    restore("swapped");
+    postgres_stop(before, SIGINT);
+    postgres_stop(after, SIGINT);
+    after->sockets = before->sockets;
+    postgres_start(after);
+    status_soon(host, "/api/health/status", NULL, 200);
     ck_assert(sse_ends(sse, 2 * SOON_MS));
     ck_assert(sse->complete);
-    sse = live_listen(s.host, s.platform, s.last_id);
+    sse = live_listen(host, platform, last_id);
     live_reset(sse);
-    post(&s, "new 1");
+    post("new 1");
     live_expect(sse, "new 1");
     live_silence(sse);
-    host_stop(s.host);
-    postgres_stop(s.after, SIGINT);
+    host_stop(host);
+    postgres_stop(after, SIGINT);
 }
 
 /* ---- the promotion of a standby that had not received the last messages ---- */
@@ -159,70 +157,68 @@ TEST(a_host_that_runs_during_a_restore_restarts_its_streams)
  * Waits until the standby has replayed everything, then cuts it off. Many pages stay dirty, so that
  * the checkpoint after a promotion takes minutes.
  */
-static void cut_off(PGconn *before, PGconn *standby)
+static void cut_off(PGconn *primary, PGconn *standby)
 {
-    sql_run(before,
+    sql_run(primary,
             "CREATE TABLE filler AS SELECT repeat('x', 5000) FROM generate_series(1, 50000)");
     sql_soon(standby, text("SELECT (pg_last_wal_replay_lsn() >= '%s')::int",
-                           sql_text(before, "SELECT pg_current_wal_lsn()", 0, NULL)));
+                           sql_text(primary, "SELECT pg_current_wal_lsn()", 0, NULL)));
     sql_run(standby, "ALTER SYSTEM SET primary_conninfo = ''");
     sql_run(standby, "SELECT pg_reload_conf()");
     sql_soon(standby, "SELECT (count(*) = 0)::int FROM pg_stat_wal_receiver");
 }
 
-static void start_many(struct host *host, const struct person *by)
+static void start_many(void)
 {
     for (int i = 0; i < STARTED; i++)
-        talk_start(host, by, "before@shop.example", ADMIN_EMAIL, NULL);
+        talk_start(host, platform, "before@shop.example", ADMIN_EMAIL, NULL);
 }
 
 TEST(a_client_that_resumes_after_a_promotion_restarts_once)
 {
     struct postgres *primary = postgres_make("promotion", false), at = *primary;
     const char *database = database_make(primary, "promotion");
-    PGconn *before = database_connect(primary, "promotion");
     struct postgres *standby = postgres_make_standby(primary, "promotion-standby");
-    PGconn *after = database_connect(standby, "promotion");
+    PGconn *first = database_connect(primary, "promotion");
+    PGconn *second = database_connect(standby, "promotion");
 
     at.sockets = text("%s,%s target_session_attrs=read-write", primary->sockets, standby->sockets);
-    struct host *host = host_on(&at, "promotion", database);
-    struct person *admin = admin_of(host);
-    struct person *platform = person_make(host, admin, "promotion", NULL);
-    struct talk talk = talk_start(host, platform, "before@shop.example", ADMIN_EMAIL, NULL);
+    host_on(&at, "promotion", database);
+    converse("promotion");
     struct sse *open = live_listen(host, platform, NULL), *sse = live_listen(host, platform, NULL);
 
-    cut_off(before, after);
+    cut_off(first, second);
     for (int i = 0; i < LOST; i++) {
-        ck_status(talk_post(host, platform, &talk, "before@shop.example", text("lost %d", i)), 201);
+        post(text("lost %d", i));
         live_expect(sse, text("lost %d", i));
     }
     sse_close(sse);
-    start_many(host, platform); /* takes a block of ids that the standby does not know */
-    const char *lost = sql_text(before, "SELECT max(xid) FROM chat_entry", 0, NULL);
+    start_many(); /* takes a block of ids that the standby does not know */
+    const char *lost = sql_text(first, "SELECT max(xid) FROM chat_entry", 0, NULL);
 
-    PQfinish(before);
+    PQfinish(first);
     postgres_stop(primary, SIGKILL);
-    ck_assert_str_eq(sql_text(after, "SELECT pg_promote()", 0, NULL), "t");
+    ck_assert_str_eq(sql_text(second, "SELECT pg_promote()", 0, NULL), "t");
     status_soon(host, "/api/health/status", NULL, 200);
 
     /* new transactions reuse the numbers of the lost ones, and go beyond them */
     for (int i = 0; i < KEPT; i++)
-        ck_status(talk_post(host, platform, &talk, "before@shop.example", text("kept %d", i)), 201);
-    ck_assert_str_eq(sql_text(after, "SELECT max(xid) < $1::xid8 FROM chat_entry", 1, &lost), "t");
-    while (*sql_text(after, "SELECT pg_current_xact_id() <= $1::xid8", 1, &lost) == 't')
+        post(text("kept %d", i));
+    ck_assert_str_eq(sql_text(second, "SELECT max(xid) < $1::xid8 FROM chat_entry", 1, &lost), "t");
+    while (*sql_text(second, "SELECT pg_current_xact_id() <= $1::xid8", 1, &lost) == 't')
         ;
     sse = live_listen(host, platform, sse->last_id);
     live_reset(sse);
     ck_assert_msg(sse_ends(open, SOON_MS), "a stream that counts lost transactions continues");
 
     /* the end of the checkpoint does not reset the stream again */
-    sql_run(after, "CHECKPOINT");
+    sql_run(second, "CHECKPOINT");
     live_silence(sse);
-    ck_status(talk_post(host, platform, &talk, "before@shop.example", "new"), 201);
+    post("new");
     live_expect(sse, "new");
     live_silence(sse);
-    start_many(host, platform); /* with ids that were not given again */
-    PQfinish(after);
+    start_many(); /* with ids that were not given again */
+    PQfinish(second);
     host_stop(host);
     postgres_stop(standby, SIGINT);
 }

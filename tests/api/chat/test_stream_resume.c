@@ -1,27 +1,23 @@
 /* Resuming live streams, and streams with a backlog. */
 #include "live.h"
 
-static struct live live;
-
 enum { RESUMED = 12, LARGE = 1400 };
 
 TEST(a_stream_resumes_after_any_event_on_any_host)
 {
-    struct sse *sse = live_listen(live.host, live.platform, NULL);
-    struct talk talk =
-        talk_start(live.host, live.platform, "resume@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *sse = live_listen(host, platform, NULL);
+    struct talk talk = talk_start(host, platform, "resume@shop.example", ADMIN_EMAIL, NULL);
     const char *ids[RESUMED];
 
     sse_next(sse, SOON_MS);
     for (int i = 0; i < RESUMED; i++) {
-        live_post(&live, i % 2 ? live.host : live.other, &talk, "resume@shop.example",
-                  text("entry %d", i));
+        live_post(i % 2 ? host : other, &talk, "resume@shop.example", text("entry %d", i));
         live_expect(sse, text("entry %d", i));
         ids[i] = sse->last_id;
     }
     sse_close(sse);
     for (int i = 0; i < RESUMED; i++) {
-        struct sse *again = live_listen(i % 3 ? live.other : live.host, live.platform, ids[i]);
+        struct sse *again = live_listen(i % 3 ? other : host, platform, ids[i]);
 
         for (int next = i + 1; next < RESUMED; next++)
             live_expect(again, text("entry %d", next));
@@ -42,7 +38,7 @@ static void *post_many(void *arg)
     const struct posting *posting = arg;
 
     for (int i = 0; i < posting->count; i++)
-        talk_post(posting->on, live.platform, posting->talk, posting->who,
+        talk_post(posting->on, platform, posting->talk, posting->who,
                   text("%s %d", posting->who, i));
     return NULL;
 }
@@ -62,16 +58,15 @@ static void note(int *seen, const struct sse_event *event)
 
 TEST(a_stream_cut_under_load_loses_and_repeats_no_event)
 {
-    struct talk talks[2] = {
-        talk_start(live.host, live.platform, "w0@shop.example", "w1@shop.example", NULL),
-        talk_start(live.host, live.platform, "w2@shop.example", "w3@shop.example", NULL)};
-    struct sse *sse = live_listen(live.host, live.admin, NULL);
+    struct talk talks[2] = {talk_start(host, platform, "w0@shop.example", "w1@shop.example", NULL),
+                            talk_start(host, platform, "w2@shop.example", "w3@shop.example", NULL)};
+    struct sse *sse = live_listen(host, admin, NULL);
     struct posting postings[4];
     pthread_t threads[4];
     int seen[4] = {0}, total = 0, rounds = 0;
 
     for (int i = 0; i < 4; i++) {
-        postings[i] = (struct posting){i % 2 ? live.host : live.other, &talks[i / 2],
+        postings[i] = (struct posting){i % 2 ? host : other, &talks[i / 2],
                                        text("w%d@shop.example", i), EACH};
         ck_assert_int_eq(pthread_create(&threads[i], NULL, post_many, &postings[i]), 0);
     }
@@ -83,7 +78,7 @@ TEST(a_stream_cut_under_load_loses_and_repeats_no_event)
         total++;
         if (total % 7 == 0) {
             sse_close(sse);
-            sse = live_listen(++rounds % 2 ? live.other : live.host, live.admin, event->id);
+            sse = live_listen(++rounds % 2 ? other : host, admin, event->id);
         }
     }
     for (int i = 0; i < 4; i++)
@@ -99,7 +94,7 @@ TEST(a_client_that_was_away_for_long_is_served_from_the_database)
     struct person *writer = person_make(first, root, "longwriter", NULL);
     struct talk talk = talk_start(first, writer, "long@shop.example", ADMIN_EMAIL, NULL);
     struct sse *sse = sse_open(first, root->token, NULL, 0);
-    PGconn *db = database_connect(the_postgres, database);
+    PGconn *stored = database_connect(the_postgres, database);
 
     ck_status(talk_post(first, writer, &talk, "long@shop.example", "last seen"), 201);
     live_expect(sse, "last seen");
@@ -107,10 +102,10 @@ TEST(a_client_that_was_away_for_long_is_served_from_the_database)
     ck_assert(sse_ends(sse, SOON_MS));
     /* stored as by other hosts, each in a separate transaction */
     for (int i = 0; i < 1500; i++)
-        PQclear(PQexec(db, text("INSERT INTO chat_entry VALUES (%jd, %d, gen_random_uuid(),"
-                                " 'long@shop.example', 'missed %d', now())",
-                                talk.id, i + 3, i)));
-    PQfinish(db);
+        sql_run(stored, text("INSERT INTO chat_entry VALUES (%jd, %d, gen_random_uuid(),"
+                             " 'long@shop.example', 'missed %d', now())",
+                             talk.id, i + 3, i));
+    PQfinish(stored);
     ck_assert(host_run(first));
     sse = sse_open(first, root->token, sse->last_id, 0);
     for (int i = 0; i < 1500; i++)
@@ -123,34 +118,34 @@ TEST(malformed_event_ids_are_refused_and_foreign_ones_restart_the_stream)
 {
     EACH_TEXT (bad, "x", "1", "1:2", "5:6:9", "1:2:3:4", "-1:1:", "0:0:", "0:5:0",
                "99999999999999999999:1:") {
-        struct sse *sse = sse_open(live.host, live.platform->token, bad, 0);
+        struct sse *sse = sse_open(host, platform->token, bad, 0);
 
         ck_assert_msg(sse->status == 400, "%s: %s", bad, sse->headers);
         sse_close(sse);
     }
-    struct sse *empty = live_listen(live.host, live.platform, "");
+    struct sse *empty = live_listen(host, platform, "");
 
     live_silence(empty); /* an empty id is like no id: no reset */
     sse_close(empty);
-    struct sse *sse = live_listen(live.host, live.platform, "99999999999:99999999999:");
+    struct sse *sse = live_listen(host, platform, "99999999999:99999999999:");
 
     live_reset(sse);
-    struct talk talk = talk_start(live.host, live.platform, "anew@shop.example", ADMIN_EMAIL, NULL);
-    live_post(&live, live.host, &talk, "anew@shop.example", "after the reset");
+    struct talk talk = talk_start(host, platform, "anew@shop.example", ADMIN_EMAIL, NULL);
+    live_post(host, &talk, "anew@shop.example", "after the reset");
     ck_assert_ptr_nonnull(sse_next(sse, SOON_MS));
     live_expect(sse, "after the reset");
 }
 
 TEST(a_slow_reader_is_disconnected_and_delays_no_other_stream)
 {
-    struct sse *slow = sse_open(live.host, live.platform->token, NULL, 4096);
-    struct sse *quick = live_listen(live.host, live.platform, NULL);
-    struct talk talk = talk_start(live.host, live.platform, "slow@shop.example", ADMIN_EMAIL, NULL);
+    struct sse *slow = sse_open(host, platform->token, NULL, 4096);
+    struct sse *quick = live_listen(host, platform, NULL);
+    struct talk talk = talk_start(host, platform, "slow@shop.example", ADMIN_EMAIL, NULL);
     char *long_text = text("%030000d", 7);
 
     ck_assert_ptr_nonnull(sse_next(quick, SOON_MS));
     for (int i = 0; i < 40; i++) {
-        live_post(&live, live.host, &talk, "slow@shop.example", long_text);
+        live_post(host, &talk, "slow@shop.example", long_text);
         live_expect(quick, long_text);
     }
     ck_assert(sse_ends(slow, SOON_MS));
@@ -161,45 +156,43 @@ TEST(a_slow_reader_is_disconnected_and_delays_no_other_stream)
 /* Stores messages in a separate transaction that is not committed yet. */
 static PGconn *begin_large(const struct talk *talk, const char *word)
 {
-    PGconn *db = database_connect(the_postgres, "stream_resume");
+    PGconn *own = database_connect(the_postgres, "stream_resume");
 
-    sql_run(db, "BEGIN");
-    sql_text(db,
+    sql_run(own, "BEGIN");
+    sql_text(own,
              text("INSERT INTO chat_entry SELECT %jd, g + 2, gen_random_uuid(),"
                   " 'large@shop.example', '%s ' || g, now() FROM generate_series(0, %d) g",
                   talk->id, word, LARGE - 1),
              0, NULL);
-    return db;
+    return own;
 }
 
-static void commit(PGconn *db)
+static void commit(PGconn *transaction)
 {
-    sql_run(db, "COMMIT");
-    PQfinish(db);
+    sql_run(transaction, "COMMIT");
+    PQfinish(transaction);
 }
 
 /* Both hosts read two transactions of many pages, in opposite orders, and a client changes from one
  * host to the other in the middle. */
 TEST(a_stream_resumes_within_one_of_two_large_transactions)
 {
-    struct talk first =
-        talk_start(live.host, live.platform, "large@shop.example", "b@b.example", NULL);
-    struct talk second =
-        talk_start(live.host, live.platform, "large@shop.example", "c@c.example", NULL);
-    struct sse *sse = live_listen(live.host, live.platform, NULL);
-    struct sse *other = live_listen(live.other, live.platform, NULL);
+    struct talk first = talk_start(host, platform, "large@shop.example", "b@b.example", NULL);
+    struct talk second = talk_start(host, platform, "large@shop.example", "c@c.example", NULL);
+    struct sse *sse = live_listen(host, platform, NULL);
+    struct sse *there = live_listen(other, platform, NULL);
     PGconn *older = begin_large(&first, "older"), *newer = begin_large(&second, "newer");
 
-    ck_assert_int_eq(kill(live.other->pid, SIGSTOP), 0);
+    ck_assert_int_eq(kill(other->pid, SIGSTOP), 0);
     commit(newer);
     for (int i = 0; i < LARGE / 2; i++)
         live_expect(sse, text("newer %d", i));
     sse_close(sse);
     commit(older);
-    ck_assert_int_eq(kill(live.other->pid, SIGCONT), 0);
+    ck_assert_int_eq(kill(other->pid, SIGCONT), 0);
     for (int i = 0; i < LARGE; i++)
-        live_expect(other, text("older %d", i));
-    sse = live_listen(live.other, live.platform, sse->last_id);
+        live_expect(there, text("older %d", i));
+    sse = live_listen(other, platform, sse->last_id);
     int newer_ones = LARGE / 2, older_ones = 0;
 
     while (newer_ones + older_ones < 2 * LARGE) {
@@ -216,9 +209,9 @@ TEST(a_stream_resumes_within_one_of_two_large_transactions)
     live_silence(sse);
 }
 
-static void store_one(PGconn *db, const struct talk *talk, int seq, const char *entry)
+static void store_one(PGconn *by, const struct talk *talk, int seq, const char *entry)
 {
-    sql_run(db, text("INSERT INTO chat_entry VALUES (%jd, %d, gen_random_uuid(),"
+    sql_run(by, text("INSERT INTO chat_entry VALUES (%jd, %d, gen_random_uuid(),"
                      " 'turned@shop.example', '%s', now())",
                      talk->id, seq, entry));
 }
@@ -226,28 +219,26 @@ static void store_one(PGconn *db, const struct talk *talk, int seq, const char *
 /* The transaction with the lower number stores the later message, and a host reads both at once. */
 TEST(messages_arrive_in_chain_order_despite_transaction_order)
 {
-    struct talk talk =
-        talk_start(live.host, live.platform, "turned@shop.example", "b@b.example", NULL);
-    struct sse *sse = live_listen(live.host, live.platform, NULL);
+    struct talk talk = talk_start(host, platform, "turned@shop.example", "b@b.example", NULL);
+    struct sse *sse = live_listen(host, platform, NULL);
     PGconn *lower = database_connect(the_postgres, "stream_resume");
-    PGconn *higher = database_connect(the_postgres, "stream_resume");
 
     live_silence(sse);
-    ck_assert_int_eq(kill(live.host->pid, SIGSTOP), 0);
+    ck_assert_int_eq(kill(host->pid, SIGSTOP), 0);
     sql_run(lower, "BEGIN");
     sql_number(lower, "SELECT pg_current_xact_id()::text::bigint");
-    store_one(higher, &talk, 2, "second");
+    store_one(db, &talk, 2, "second");
     store_one(lower, &talk, 3, "third");
     sql_run(lower, "COMMIT");
-    store_one(higher, &talk, 4, "fourth");
-    ck_assert_int_eq(kill(live.host->pid, SIGCONT), 0);
+    store_one(db, &talk, 4, "fourth");
+    ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
     live_expect(sse, "second");
     const char *id = sse->last_id;
 
     live_expect(sse, "third");
     live_expect(sse, "fourth");
     sse_close(sse);
-    sse = live_listen(live.other, live.platform, id);
+    sse = live_listen(other, platform, id);
     live_expect(sse, "third");
     live_expect(sse, "fourth");
     live_silence(sse);
