@@ -16,7 +16,6 @@ const AT_A_TIME = 20
 const SHOWN = 14 // messages that are on the page at once
 const ACTIVE = 'script, img, svg:not(.lucide, .logo), iframe, object, embed, style, math, base, video, audio'
 const KINDS = ['FORM_SF_02', 'SF_02C', 'METERING_EVIDENCE', 'SINGLE_LINE_DIAGRAM', 'PROJECT_PHOTOS', 'COD_PROOF']
-const METHODS = ['get', 'put', 'post', 'patch', 'delete']
 
 /* Returns the big list of naughty strings, without blank ones. */
 function naughty () {
@@ -260,32 +259,4 @@ scene('threats: the reference shows only its own document, whatever the address 
   await page.goto(`${base}/swagger?url=//evil.example/x.json&configUrl=//evil.example/c.json`)
   await page.getByText('/api/auth/login').first().waitFor()
   assert.deepEqual(asked.filter((url) => new URL(url).host !== new URL(base).host), [])
-})
-
-scene('threats: no path leads out of the files of the console', async () => {
-  for (const place of ['/console/assets', '/swagger/assets']) {
-    for (const name of ['..%2findex.html', '%2e%2e%2f%2e%2e%2fetc%2fpasswd', '..%252findex.html', '..%5cindex.html', '%00', '.', 'nothing.js', 'index.html%00.js']) {
-      const status = await new Promise((resolve, reject) =>
-        http.get(`${base}${place}/${name}`, (answer) => { answer.resume(); resolve(answer.statusCode) }).on('error', reject))
-      assert.ok(status === 404 || status === 400, `${place}/${name}: ${status}`)
-    }
-  }
-})
-
-scene('threats: without a token only operations documented as open are served', async () => {
-  const { paths } = await call('GET', '/openapi.json')
-  let open = 0
-
-  for (const [route, item] of Object.entries(paths)) {
-    for (const method of METHODS.filter((name) => item[name])) {
-      const secured = (item[method].security ?? []).some((each) => Object.keys(each).length > 0)
-      const answer = await fetch(base + route.replace(/\{[^}]*\}/g, '1'), { method: method.toUpperCase(), redirect: 'manual' })
-      await answer.body?.cancel()
-      const inside = item[method].description?.includes('http.metrics_networks') && answer.status === 200 // for local clients
-      if (secured && !inside) assert.equal(answer.status, 401, `${method} ${route}`)
-      else assert.notEqual(answer.status, 500, `${method} ${route}`)
-      open += secured && !inside ? 0 : 1
-    }
-  }
-  assert.ok(open > 3 && open < 25, `${open} open routes`)
 })
