@@ -151,28 +151,6 @@ scene('breaks: the next user on the same page does not see text typed by the pre
   assert.equal(await page.getByLabel('Write a message').inputValue(), '')
 })
 
-scene('breaks: another tab needs no login, a logout ends both, and the title names the view', async ({ page: one }) => {
-  const eli = await member('Eli')
-  const other = await one.context().newPage()
-
-  await enter(one, eli)
-  await other.goto(`${base}/console#/certificates`)
-  await other.getByRole('heading', { name: 'Certificates' }).waitFor()
-  assert.match(await other.title(), /^Certificates/)
-  await go(one, 'Devices')
-  await one.getByText('No devices here').waitFor()
-  assert.match(await one.title(), /^Devices/)
-  await go(one, 'Webhooks')
-  await one.goBack()
-  await one.getByText('No devices here').waitFor()
-  await button(other, 'Log out').click()
-  await other.getByLabel('E-mail').waitFor()
-  await go(one, 'Chat')
-  await one.getByText('Your session has ended').waitFor()
-  await one.reload()
-  await one.getByRole('heading', { name: 'Log in' }).waitFor()
-}, ['status of 401'])
-
 scene('breaks: a login as somebody else in another tab does not change the account of the first one', async ({ page: one }) => {
   const [eva, ida] = [await member('Eva'), await member('Ida2')]
   const other = await one.context().newPage()

@@ -2,7 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const { scene, enter, logIn, go, to, look, figure } = require('./stage')
-const { base, domain, admin, call, login, member, converse } = require('./service')
+const { base, domain, admin, call, login, member } = require('./service')
 const { catalogue } = require('./test_texts')
 
 const FIRST_LOAD_MAX_KIB = 180
@@ -121,23 +121,6 @@ for (const [role, views] of Object.entries(OF_ROLE)) {
     if (role === 'Buyer') await look(page, 'no-such-page')
   })
 }
-
-scene('shell: typed text survives the end of a session', async ({ page }) => {
-  const person = await member('Ona')
-
-  await converse(person, admin, 'A first line for the gate', 'Gate 1')
-  await enter(page, person)
-  await page.getByRole('link', { name: /Gate 1/ }).click()
-  await page.getByLabel('Write a message').fill('half a sentence that must stay')
-  await call('PUT', '/api/user/password', person.token, { current: person.password, new: 'another wording entirely' })
-  await page.getByRole('button', { name: 'Send', exact: true }).click()
-  await page.getByText('Your session has ended').waitFor()
-  await logIn(page, { ...person, password: 'another wording entirely' })
-  assert.equal(await page.getByLabel('Write a message').inputValue(), 'half a sentence that must stay')
-  await page.waitForFunction(() => document.activeElement?.closest('#content')) // the focus is not lost
-  await page.getByRole('button', { name: 'Send', exact: true }).click()
-  await page.getByRole('log').getByText('half a sentence that must stay').waitFor()
-}, ['status of 401'])
 
 scene('shell: a session that ends with an open dialog asks for a login above it and keeps typed text', async ({ page }) => {
   const person = await member('Oda')
