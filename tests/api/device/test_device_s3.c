@@ -1,7 +1,8 @@
 /*
- * Documents in a bucket that several hosts share are the same from each host; and a store that
- * cannot be used at all. See test_device_s3_faults.c for a store that fails later, and
- * test_device_s3_sweep.c for leftovers.
+ * Documents in a bucket that several hosts share are the same from each host; a store that cannot
+ * be used at all; leftovers of interrupted uploads, and the sweep that removes them; and the
+ * commands that copy and restore a bucket. See test_device_s3_faults.c for a store that fails
+ * later.
  */
 #include "s3.h"
 #include "secrets.h"
@@ -154,6 +155,186 @@ TEST(large_documents_need_little_memory)
 
     ck_assert_int_gt(before, 0);
     ck_assert_msg(process_shadowed() || growth < 8 * 1024, "the host grew by %jd KiB", growth);
+}
+
+/* ---- leftovers, and the sweep ---- */
+
+static const char *const sweep[] = {"device", "sweep", NULL};
+
+/* Waits until sweeps of old objects have left this many. */
+static void expect_swept(int objects)
+{
+    WAIT_UNTIL((bucket_age(bucket), !host_command(host, NULL, sweep)) &&
+                   bucket_objects(bucket) <= objects,
+               10000);
+    ck_assert_int_eq(bucket_objects(bucket), objects);
+}
+
+TEST(the_sweep_removes_leftovers_of_an_s3_server_that_died_in_an_upload)
+{
+    s3_own_bucket("s3-dies");
+    bucket_mode(bucket, "die");
+    s3_expect_refused(s3_post(host, "Dies", upload_noise(79, 3 * MIB), 3 * MIB));
+    bucket_ended(bucket);
+    ck_assert_int_eq(bucket_objects(bucket), 1); /* half a document */
+    bucket_run(bucket);
+    ck_error(s3_get(host, DEVICE "/Dies"), 404, "");
+    expect_swept(0);
+    s3_own_bucket_end();
+}
+
+TEST(the_sweep_removes_leftovers_of_a_host_killed_in_an_upload)
+{
+    struct host *killed = s3_host("s3-killed", bucket, NULL);
+    struct upload_body body = files_named("Killed");
+    int before = bucket_objects(bucket), fd = raw_open(killed);
+
+    bucket_mode(bucket, "slow");
+    upload_file(&body, "SF_02C", "x", upload_noise(80, 300000), 300000);
+    upload_close(&body);
+    const char *head = text("POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
+                            "Content-Type: " UPLOAD_TYPE "\r\nContent-Length: %zu\r\n\r\n",
+                            m->token, body.length);
+
+    ck_assert_int_eq(write(fd, head, strlen(head)), (ssize_t)strlen(head));
+    ck_assert_int_eq(write(fd, body.bytes, body.length), (ssize_t)body.length);
+    while (bucket_count(bucket) == 0)
+        ck_assert(host_alive(killed));
+    host_kill(killed);
+    close(fd);
+    free(body.bytes);
+    bucket_mode(bucket, "pass");
+    ck_error(s3_get(host, DEVICE "/Killed"), 404, "");
+    db = database_connect(the_postgres, s3_database);
+    sql_run(db, "UPDATE device_upload SET begun_at = now() - interval '2 hours'");
+    PQfinish(db);
+    expect_swept(before);
+}
+
+static void *post_slowly(void *arg)
+{
+    *(struct answer **)arg = s3_post(host, "Fenced", "too late", 8);
+    return NULL;
+}
+
+/* If the sweep ended an upload, its documents are never stored, however late it finishes. */
+TEST(an_upload_aborted_by_the_sweep_is_refused)
+{
+    int before = bucket_objects(bucket);
+    struct answer *answer = NULL;
+    pthread_t thread;
+
+    db = database_connect(the_postgres, s3_database);
+    sql_run(db, "DELETE FROM device_upload"); /* leftovers of killed hosts */
+    bucket_mode(bucket, "slow");
+    ck_assert_int_eq(pthread_create(&thread, NULL, post_slowly, &answer), 0);
+    sql_soon(db, "SELECT count(*) FROM device_upload");
+    sql_run(db, "DELETE FROM device_upload");
+    pthread_join(thread, NULL);
+    s3_expect_refused(answer);
+    bucket_mode(bucket, "pass");
+    ck_error(s3_get(host, DEVICE "/Fenced"), 404, "");
+    expect_swept(before);
+}
+
+TEST(the_sweep_removes_only_objects_without_a_document)
+{
+    enum { ORPHANS = 1100 };
+    static const char pattern[] = "%064x-01a1fde7-316c-754a-8708-f6719680%04x";
+    struct answer *made = ck_status(s3_post(host, "Swept", "kept", 4), 201);
+    int before = bucket_objects(bucket);
+
+    for (int i = 0; i < ORPHANS; i++)
+        bucket_plant(bucket, text(pattern, i * 65521, i), "orphan");
+    bucket_plant(bucket, "readme.txt", "of somebody else");
+    expect_swept(before + 1);
+    bucket_plant(bucket, text(pattern, 1, 1), "young");
+    ck_assert_int_eq(host_command(host, NULL, sweep), 0);
+    ck_assert_int_eq(bucket_objects(bucket), before + 2);
+    ck_assert_str_eq(ck_status(s3_get(other, s3_path(made, 0)), 200)->body, "kept");
+}
+
+TEST(a_sweep_reports_a_failing_s3_server)
+{
+    bucket_mode(bucket, "refuse");
+    ck_assert_int_ne(host_command(host, NULL, sweep), 0);
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "SlowDown"));
+    bucket_mode(bucket, "corrupt");
+    ck_assert_int_ne(host_command(host, NULL, sweep), 0);
+    bucket_mode(bucket, "again");
+    ck_assert_int_ne(host_command(host, NULL, sweep), 0);
+    ck_assert_ptr_nonnull(strstr(file_text(host->log), "does not advance"));
+    bucket_mode(bucket, "pass");
+    ck_assert_int_eq(host_command(host, NULL, sweep), 0);
+}
+
+/* ---- backup: the commands of docs/operating.md, unchanged ---- */
+
+enum { LENGTH = 300000 };
+
+/* Returns the block of commands below a heading of the page. */
+static const char *commands_of(const char *heading)
+{
+    const char *page = file_text(TEST_SOURCES "/../docs/operating.md");
+    const char *at = strstr(page, text("\n### %s\n", heading));
+    const char *begin = at ? strstr(at, "\n```bash\n") : NULL;
+    const char *end = begin ? strstr(begin + 9, "```") : NULL;
+
+    ck_assert_ptr_nonnull(end);
+    return text("%.*s", (int)(end - begin - 9), begin + 9);
+}
+
+static void run_commands(const char *heading)
+{
+    const char *script = harness_path(text("%s.sh", heading));
+
+    file_write(script, commands_of(heading));
+    ck_assert_int_eq(system(text("sh -eu '%s' >'%s.log' 2>&1", script, script)), 0);
+}
+
+static void set_variables(const char *backup)
+{
+    const char *const variables[][2] = {
+        {"RCLONE_CONFIG", harness_path("rclone.conf")},
+        {"RCLONE_CONFIG_DOCUMENTS_TYPE", "s3"},
+        {"RCLONE_CONFIG_DOCUMENTS_PROVIDER", "Other"},
+        {"RCLONE_CONFIG_DOCUMENTS_ENDPOINT", bucket->endpoint},
+        {"RCLONE_CONFIG_DOCUMENTS_REGION", "eu-test-1"},
+        {"RCLONE_CONFIG_DOCUMENTS_ACCESS_KEY_ID", BUCKET_ACCESS_KEY},
+        {"RCLONE_CONFIG_DOCUMENTS_SECRET_ACCESS_KEY", BUCKET_SECRET_KEY},
+        {"bucket", BUCKET},
+        {"backup", backup},
+    };
+
+    ck_assert_int_eq(unsetenv("AWS_CA_BUNDLE"), 0); /* rclone 1.60 exits if it is set */
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        ck_assert_int_eq(setenv(variables[i][0], variables[i][1], 1), 0);
+}
+
+static void empty_bucket(void)
+{
+    ck_assert_int_eq(
+        system(text("find %s/" BUCKET " -name '*._S3rver_*' -delete", bucket->directory)), 0);
+    ck_assert_int_eq(bucket_objects(bucket), 0);
+}
+
+TEST(the_documented_backup_commands_restore_documents)
+{
+    struct answer *first = ck_status(s3_post(host, "First", upload_noise(1, LENGTH), LENGTH), 201);
+
+    set_variables(harness_path("bucket-backup"));
+    run_commands("Copying the bucket");
+    struct answer *after = ck_status(s3_post(host, "After", "later", 5), 201);
+
+    empty_bucket();
+    ck_status(s3_get(host, s3_path(first, 0)), 503);
+    run_commands("Restoring the bucket");
+    struct answer *file = ck_status(s3_get(other, s3_path(first, 0)), 200);
+
+    ck_assert_uint_eq(file->length, LENGTH);
+    ck_assert_mem_eq(file->body, upload_noise(1, LENGTH), LENGTH);
+    ck_status(s3_get(host, s3_path(after, 0)), 503);
+    ck_status(s3_post(other, "Again", "again", 5), 201);
 }
 
 SUITE(device_s3, .timeout_s = 120, .before_all = set_up, .after_all = s3_close)
