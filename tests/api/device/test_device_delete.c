@@ -30,16 +30,6 @@ TEST(a_deleted_device_is_deleted_with_its_readings)
     ck_assert_int_eq(meter_total(host, m, "gone"), 0);
 }
 
-TEST(a_device_of_another_organization_cannot_be_deleted)
-{
-    struct person *m = certificate_person("delete.own"), *b = certificate_person("delete.other");
-
-    meter_make(host, m, "kept", 10, days_ago(100));
-    ask(b, 404, NULL, "DELETE /api/device/kept");
-    ask(m, 200, NULL, "GET /api/device/kept");
-    ask(admin, 200, NULL, "DELETE /api/device/kept");
-}
-
 TEST(a_device_with_certificates_cannot_be_deleted)
 {
     struct person *m = certificate_person("delete.certified");

@@ -75,8 +75,10 @@ TEST(devices_of_another_organization_are_404)
     ask(k, 200, "{'externalId':'Of K','warnings':['organizationId: *']}",
         "PATCH /api/device/by-site/Shared%%20site {'organizationId':%jd,'capacity':7}",
         m->organization);
+    ask(k, 404, "Device not found", "DELETE /api/device/Of%%20M");
     ask(m, 200, "{'capacity':null}", "GET /api/device/Of%%20M");
-    ck_status(device_get(admin, "Of M"), 200);
+    ask(admin, 200, NULL, "GET /api/device/Of%%20M");
+    ask(admin, 200, NULL, "DELETE /api/device/Of%%20M");
 }
 
 TEST(a_site_name_or_serial_number_of_several_devices_is_ambiguous)
