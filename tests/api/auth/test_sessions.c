@@ -266,15 +266,6 @@ TEST(a_password_change_ends_all_sessions_of_parallel_logins)
     ask(bearer(mine), 200, NULL, "GET /api/auth/me");
 }
 
-static void redis_flush(const char *socket)
-{
-    const char *argv[] = {"redis-cli", "-s", socket, "flushall", NULL};
-
-    ck_assert_int_eq(
-        process_run(&(struct process_spec){.argv = argv, .log = harness_path("redis-flush.log")}),
-        0);
-}
-
 TEST(a_revoked_token_stays_revoked_if_redis_is_flushed_or_restarted)
 {
     pid_t pid;
@@ -286,7 +277,7 @@ TEST(a_revoked_token_stays_revoked_if_redis_is_flushed_or_restarted)
     const char *gone = person->token, *good = person_login(host, person);
 
     ask(bearer(gone), 200, NULL, "POST /api/auth/logout");
-    redis_flush(redis);
+    redis_command(redis, "flushall");
     ask(bearer(gone), 401, REVOKED, "GET /api/auth/me");
     ask(bearer(good), 200, NULL, "GET /api/auth/me");
     process_stop(pid, SIGKILL, 5000);

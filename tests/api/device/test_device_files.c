@@ -120,13 +120,11 @@ TEST(unknown_text_parts_and_files_without_a_name_are_accepted)
     refuses(&body, "Many", "COD_PROOF");
 }
 
-static const char *const sweep[] = {"device", "sweep", NULL};
-
 /* Returns whether each file has a document after a sweep. */
 static bool swept(void)
 {
     store_age(store);
-    ck_assert_int_eq(host_command(host, NULL, sweep), 0);
+    host_says(host, 0, "device", "sweep");
     return store_files(store) ==
            sql_number(db, "SELECT count(DISTINCT coalesce(object, encode(sha256, 'hex')))"
                           " FROM device_document");
@@ -373,10 +371,10 @@ TEST(the_sweep_removes_only_files_without_a_document)
 
     /* too young: files without a document are kept for an hour */
     ck_assert_int_eq(system(text("mkdir -pm 700 %s && touch %s", shard, path)), 0);
-    ck_assert_int_eq(host_command(own, NULL, sweep), 0);
+    host_says(own, 0, "device", "sweep");
     ck_assert_int_eq(access(path, F_OK), 0);
     store_age(directory);
-    ck_assert_int_eq(host_command(own, NULL, sweep), 0);
+    host_says(own, 0, "device", "sweep");
     ck_assert_int_eq(access(path, F_OK), -1);
     struct answer *file =
         http(own, "GET", text(DEVICE "/Swept/documents/%s", files_document(made, 0, "id")),
@@ -458,7 +456,7 @@ TEST(a_document_is_kept_until_the_commit_of_another_one_with_its_content)
     ask(m, 200, NULL, "DELETE " DEVICE "/First%%20kept%%20content/documents/%s",
         files_document(made, 0, "id"));
     store_age(store);
-    ck_assert_int_eq(host_command(host, NULL, sweep), 0);
+    host_says(host, 0, "device", "sweep");
     ck_assert_str_eq(document_get("Sharer", answer, files_count(answer) - 1)->body, "kept content");
 }
 

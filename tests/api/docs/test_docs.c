@@ -9,7 +9,6 @@
 #include "schema.h"
 #include "wire.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SCRIPT "app-0123abcd.js"
 
 static const char *database;

@@ -75,18 +75,10 @@ TEST_EACH(a_host_with_wrong_tables_is_alive_and_not_ready, sizeof unfit / sizeof
     expect_metrics(host, token, 1);
 }
 
-static void empty_database(const char *name)
-{
-    PGconn *db = database_connect(the_postgres, "postgres");
-
-    sql_run(db, text("CREATE DATABASE %s", name));
-    PQfinish(db);
-}
-
 /* The module's table already exists and was not made by it. */
 TEST(a_failed_migration_is_reported)
 {
-    empty_database("readiness_failing");
+    postgres_run(the_postgres, "CREATE DATABASE readiness_failing");
     PGconn *db = database_connect(the_postgres, "readiness_failing");
 
     sql_run(db, "CREATE TABLE chat_conversation (somebody_elses integer)");
@@ -97,14 +89,14 @@ TEST(a_failed_migration_is_reported)
 
 TEST(a_host_with_migrations_disabled_waits_for_a_migration)
 {
-    empty_database("readiness_unmigrated");
+    postgres_run(the_postgres, "CREATE DATABASE readiness_unmigrated");
     struct host *host = host_start(&(struct host_spec){.name = "readiness_unmigrated",
                                                        .database = "readiness_unmigrated",
                                                        .modules = modules,
                                                        .db = "  migrate: false\n"});
 
     expect_unfit(host, "run `busbar migrate`");
-    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
+    host_says(host, 0, "migrate");
     status_soon(host, "/api/health/ready", NULL, 200);
 }
 

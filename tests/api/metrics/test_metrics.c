@@ -39,8 +39,8 @@ static double answered(const struct exposition *from, const char *method, const 
 
 TEST(metrics_are_for_admins_only)
 {
-    ck_error(http(host, "GET", "/metrics", NULL, NULL), 401, "Unauthorized");
-    ck_error(http(host, "GET", "/metrics", platform->token, NULL), 403, "Forbidden");
+    exchanges(host, {"GET /metrics", NULL, 401, "Unauthorized"},
+              {"GET /metrics", platform, 403, "Forbidden"});
     exposition_get(host, admin->token);
 }
 
@@ -112,8 +112,8 @@ TEST(requests_are_counted_by_pattern_and_status)
         ck_status(talk_post(host, platform, &talk, "m@shop.example", "counted"), 201);
     struct talk unknown = {.id = talk.id + 1000000};
     ck_status(talk_post(host, platform, &unknown, "m@shop.example", "counted"), 404);
-    ck_status(http(host, "GET", "/api/no/such/path/4711", NULL, NULL), 404);
-    ck_status(http(host, "DELETE", "/api/health", NULL, NULL), 405);
+    ask(NULL, 404, NULL, "GET /api/no/such/path/4711");
+    ask(NULL, 405, NULL, "DELETE /api/health");
     struct exposition *after = exposition_get(host, admin->token);
 
     ck_assert(answered(after, "POST", route, 201) == answered(before, "POST", route, 201) + 3);
@@ -166,9 +166,8 @@ TEST(request_paths_do_not_create_series)
     size_t before = 0;
 
     for (int i = 0; i < 40; i++) {
-        http(host, "GET", text("/api/chat/unread-count/p%d%%40shop.example", i), platform->token,
-             NULL);
-        http(host, "GET", text("/%d", i), NULL, NULL);
+        ask(platform, 200, NULL, "GET /api/chat/unread-count/p%d%%40shop.example", i);
+        ask(NULL, 404, NULL, "GET /%d", i);
         if (i == 0)
             before = exposition_get(host, admin->token)->count;
     }
@@ -186,11 +185,12 @@ TEST(logins_are_counted_by_outcome)
     struct exposition *before = exposition_get(host, admin->token);
 
     person_login(host, platform);
-    http(host, "POST", "/api/auth/login", NULL,
-         json_pack("{ss ss}", "username", platform->email, "password", "not the password"));
+    ask(NULL, 401, NULL, "POST /api/auth/login {'username':'%s','password':'not the password'}",
+        platform->email);
     struct person *pending = person_register(host, "measured-pending", NULL);
-    http(host, "POST", "/api/auth/login", NULL,
-         json_pack("{ss ss}", "username", pending->email, "password", pending->password));
+
+    ask(NULL, 403, NULL, "POST /api/auth/login {'username':'%s','password':'%s'}", pending->email,
+        pending->password);
     struct exposition *after = exposition_get(host, admin->token);
     static const char *const outcomes[] = {"done", "refused", "not_admitted"};
 
@@ -297,7 +297,6 @@ TEST(a_slow_request_is_logged_with_the_time_of_each_phase)
 
 TEST(webhooks_are_counted_by_state_and_paused_ones_lag)
 {
-    const char *argv[] = {harness_program(false), "-c", host->conf, "pause", NULL};
     struct exposition *now;
 
     webhook_ready(database, 1);
@@ -305,9 +304,7 @@ TEST(webhooks_are_counted_by_state_and_paused_ones_lag)
     struct webhook_made off = webhook_make(host, platform, PUBLIC_URL, "message.new");
 
     ck_status(webhook_change(host, platform, &off, json_pack("{sb}", "active", 0)), 200);
-    ck_assert_int_eq(
-        process_run(&(struct process_spec){.argv = argv, .log = harness_path("metrics-pause.log")}),
-        0);
+    host_says(host, 0, "pause");
     talk_start(host, platform, platform->email, "lag@shop.example", NULL);
     WAIT_UNTIL((now = exposition_get(host, admin->token)) &&
                    value(now, "busbar_webhook_webhooks", "state=\"active\"") == 1 &&

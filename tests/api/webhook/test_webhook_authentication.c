@@ -2,11 +2,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <openssl/pem.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "deliver.h"
 #include "secrets.h"

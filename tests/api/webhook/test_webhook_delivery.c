@@ -2,9 +2,6 @@
  * When and how often a receiver is called: the schedule, its end, sending again, isolation. See
  * test_webhook_wire.c for the contents of requests.
  */
-#include <libpq-fe.h>
-#include <poll.h>
-
 #include "deliver.h"
 #include "fault/common.h"
 

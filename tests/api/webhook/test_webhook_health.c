@@ -2,8 +2,6 @@
  * The health of webhooks: when a webhook is failing, when its policy disables it, and the events
  * about it, which the other webhooks of its owner get.
  */
-#include <string.h>
-
 #include "deliver.h"
 
 enum { LONG_MS = 10000 };

@@ -117,12 +117,12 @@ TEST_EACH(deliveries_that_wait_in_a_database_of_an_earlier_version_are_sent_once
         sql_run(connection, rows[i]);
     spec.name = text("%s-next", name);
     host = host_prepare(&spec);
-    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"migrate", NULL}), 0);
-    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"pause", NULL}), 0);
+    host_says(host, 0, "migrate");
+    host_says(host, 0, "pause");
     ck_assert(host_run(host));
     webhook_ready(database, 1);
     ck_assert_uint_eq(catcher_count(catcher), 0);
-    ck_assert_int_eq(host_command(host, NULL, (const char *const[]){"resume", NULL}), 0);
+    host_says(host, 0, "resume");
     sql_soon(connection,
              text("SELECT (count(*) = %d)::int FROM webhook_outcome WHERE delivered", WAITING + 1));
     sql_is(connection, 0, "SELECT count(*) FROM webhook_queued");

@@ -1,8 +1,5 @@
 /* Webhooks with `ordering`: events of a conversation arrive one after the other, whatever happens.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "deliver.h"
 
 enum { MESSAGES = 12, TALKS = 3, GENEROUS_MS = 60000 };

@@ -1,7 +1,4 @@
 /* Webhooks of kind poll: which events a client gets, in which order, and what ends a long poll. */
-#include <pthread.h>
-
-#include <signal.h>
 #include <sys/wait.h>
 
 #include "deliver.h"

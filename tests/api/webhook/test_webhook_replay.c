@@ -1,6 +1,4 @@
 /* Replays: which deliveries are sent again, how, in what order, and what interrupts them. */
-#include <pthread.h>
-
 #include "deliver.h"
 
 #define SINCE "'since':'2020-01-01T00:00:00Z'"
