@@ -187,7 +187,7 @@ struct bb_worker {
     int nice; /* as in struct bb_pool */
 };
 
-/* See `flags`. */
+/* The flags of a command. */
 enum bb_command_flag {
     /*
      * The command has no time limit (the default is 30 s). The first SIGINT or SIGTERM does not end
@@ -218,7 +218,7 @@ struct bb_command {
     unsigned flags; /* enum bb_command_flag */
 };
 
-/* See `flags`. */
+/* The flags of a module. */
 enum bb_module_flag {
     BB_MODULE_SEALS = 1 /* uses bb_seal(): the host does not serve without `secrets.keys` */
 };

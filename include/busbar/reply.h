@@ -9,11 +9,11 @@
 #include <busbar/request.h>
 
 /*
- * Answers with JSON and returns the status: `return bb_reply(rq, 200, json)`. Takes `json`, whose
- * parts must not be used elsewhere. Pass NULL for 204 and 304, which have no body. If `json` is
- * NULL with another status, because creating it failed, answers with 503 if memory ran out in this
- * request, and otherwise logs an error and answers with 500. Parks while a large response is
- * written.
+ * Answers with JSON and returns the status: `return bb_reply(rq, 200, json)`. Takes ownership of
+ * `json`, whose parts must not be used elsewhere. Pass NULL for 204 and 304, which have no body. If
+ * `json` is NULL with another status because creating it failed, answers with 503 if memory ran out
+ * in this request, and otherwise logs an error and answers with 500. Parks while a large response
+ * is written.
  */
 static inline int bb_reply(struct bb_request *rq, int status, json_t *json)
 {
@@ -87,9 +87,9 @@ static inline void bb_set_code(struct bb_request *rq, json_t *problem)
 }
 
 /*
- * Answers with 400 and the message that the host uses for its own checks. Takes `errors`, a list of
- * {"field","problem"}. A problem with the module's own text can have the module's own `code`, and
- * `params`, an object. Use bb_refuse() for invalid requests.
+ * Answers an invalid request with 400 and the message that the host uses for its own checks. Takes
+ * ownership of `errors`, a list of {"field","problem"}. A problem with the module's own text can
+ * have the module's own `code`, and `params`, an object.
  */
 static inline int bb_refuse(struct bb_request *rq, json_t *errors)
 {

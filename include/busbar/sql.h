@@ -367,7 +367,7 @@ static inline struct bb_rows *bb_tx_query_or_end(struct bb_request *rq, struct b
  * Checks If-Match of a request to a route with BB_VERSIONED: if the header does not contain the
  * object's current ETag, ends the request with 412. `current` must lock the object's row until the
  * end of the transaction (FOR UPDATE), and json() converts this row to the object that GET returns.
- * If there is no row, it returns. The handler then answers with 404, which the host turns into 412.
+ * If `current` finds no row, returns. The handler must then send 404; the host turns it into 412.
  */
 static inline void
 bb_if_match_or_end(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *current,

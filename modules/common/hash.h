@@ -10,7 +10,7 @@
 
 #define HASH_SEED UINT64_C(0xcbf29ce484222325)
 
-/* Adds the bytes to a hash, which begins as HASH_SEED, and returns it. */
+/* Returns `hash`, extended by the bytes. The first call for a hash passes HASH_SEED. */
 static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
 {
     const unsigned char *at = bytes;

@@ -377,7 +377,7 @@ static bool target_is_own(struct target_guard *guard, const struct in6_addr *add
     for (const struct ifaddrs *at = list; at; at = at->ifa_next) {
         if (!at->ifa_addr || target_address(&guard->own[guard->own_count], at->ifa_addr))
             continue;
-        /* To be safe, all connections are refused if the machine has more addresses than fit. */
+        /* To be safe, all addresses count as own if the machine has more of them than fit. */
         if (guard->own_count + 1 == TARGET_OWN_MAX)
             guard->own_known = false;
         else

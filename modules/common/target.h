@@ -79,7 +79,7 @@ struct target_guard {
     const struct target_rules *rules;
     struct in6_addr own[TARGET_OWN_MAX];
     size_t own_count;
-    bool own_known;     /* false: the addresses could not be read, so every connection is refused */
+    bool own_known;     /* false: not read, or too many; then all addresses count as its own */
     time_t own_until_s; /* the addresses are valid until then, by the monotonic clock */
 };
 

@@ -361,7 +361,7 @@ void webhook_changed(void *state, const char *payload)
         sender_changed(sender, hook ? strtoll(payload + 5, NULL, 10) : 0);
 }
 
-/* Payload NULL: notifications may have been lost. Each heartbeat reads the pause switch, too. */
+/* Ignores payload NULL (notifications may be lost): each heartbeat reads the pause switch, too. */
 void webhook_pause_heard(void *state, const char *payload)
 {
     if (payload)

@@ -192,7 +192,7 @@ static curl_socket_t attempt_open_socket(void *arg, curlsocktype purpose,
 }
 
 /*
- * After the end of the lease, another host may make the delivery and later ones. So the kernel must
+ * After the end of the lease, another host may send the delivery and later ones. So the kernel must
  * drop bytes that it has not sent yet. Otherwise it would send them when the network works again.
  */
 static int attempt_close_socket(void *arg, curl_socket_t fd)
@@ -581,8 +581,8 @@ static json_t *attempt_text(const char *text, size_t length)
 }
 
 /*
- * Returns the error for the webhook's owner. Sets *kind to the error for busbar's log, which says
- * nothing about the receiver.
+ * Returns the error for the webhook's owner. Sets *kind to the error for busbar's log, which has no
+ * details about the receiver.
  */
 static const char *attempt_error(const struct http_request *http, const char **kind)
 {

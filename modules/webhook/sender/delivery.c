@@ -100,7 +100,7 @@ void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t del
     bb_heap_set(&sender->timers, &delivery->retry.node, sender->now_ms + delay_ms);
 }
 
-/* Adds a delivery to its flow, or returns false: no body, a full flow or an inactive webhook. */
+/* Adds a delivery. Returns false if it has no body, the flow is full or the webhook is off. */
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery)
 {

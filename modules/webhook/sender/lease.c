@@ -233,7 +233,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     lease_set(sender, tending->owned);
     if (gained) { /* the memory has an old state of these shards */
         subscriptions_drop(sender, gained);
-        /* allows to read deliveries that this host dropped when it owned these shards before */
+        /* This host must read again what it dropped when it owned these shards before. */
         memset(sender->recent, 0, sizeof(sender->recent));
     }
     if (gained || tending->got[BURIED])

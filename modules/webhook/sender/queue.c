@@ -91,7 +91,7 @@ bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32
     return queue->held_bytes + size <= queue->limits.bytes || flow->held < QUEUE_FLOW_SURE;
 }
 
-/* Adds a low item to the low items, others to the others: at the end (`last`) or at the head. */
+/* Adds an item at the end (`last`) or head of its group. The group of low items comes last. */
 static void queue_insert(struct queue_flow *flow, struct queue_item *item, bool last)
 {
     item->place = QUEUE_WAITING;

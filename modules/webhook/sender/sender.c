@@ -268,7 +268,7 @@ void sender_count(struct sender *sender, struct sender_counters *counters)
 
 /* ---- signals to the owners of other shards --------------------------------------------------- */
 
-/* NOTIFY is not part of an event's transaction: it would serialize the commits of events. */
+/* NOTIFY runs after the transactions of events, because in them it would serialize commits. */
 static void signal_work(struct bb_request *rq, struct db_task *db_task)
 {
     static const struct bb_sql notify = {
@@ -468,7 +468,7 @@ static void sender_finish(struct sender *sender)
         sender_turn(sender);
     delivery_free_list(&sender->handoffs);
     attempts_free(sender);
-    /* before the deliveries, whose timers may be in the heap that subscription_free() uses */
+    /* Webhooks first: subscription_free() uses the heap, which has timers of the deliveries. */
     IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
         subscription_free(sender, subscription);
     IDMAP_FOREACH (delivery, delivery, &sender->deliveries)
