@@ -17,8 +17,8 @@ enum { FIBER_STACK = 64 * 1024 };
 #endif
 
 /*
- * The guard below each stack: addresses without memory. Code without -fstack-clash-protection also
- * faults there, unless a stack frame is larger than the guard.
+ * The guard below each stack: addresses that are not accessible. Code without
+ * -fstack-clash-protection also faults there, unless a stack frame is larger than the guard.
  */
 enum { GUARD = 1024 * 1024, FIBER_MAP = GUARD + FIBER_STACK };
 

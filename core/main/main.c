@@ -38,7 +38,7 @@ enum {
     CALM_MS = 1000,      /* a process that served for this time is restarted at once */
     FIRST_DELAY_MS = 50, /* before the second start in a row; doubled for each further start */
     MOST_DELAY_MS = 10000,
-    BEAT_MS = 1000 /* interval of keep-alive messages without a server process */
+    BEAT_MS = 1000 /* interval of keep-alive messages while no server process runs */
 };
 
 static struct supervisor {

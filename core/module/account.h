@@ -47,7 +47,7 @@ const struct account *account_first(void);
 void account_add(struct account *account, enum account_value value, int64_t by);
 
 /*
- * Counts a request in progress and returns 0; when the request ends, the caller subtracts it. If a
+ * Counts a request in progress, which the caller must subtract at its end, and returns 0. If a
  * limit is reached, counts a refusal instead, and returns in how many seconds to retry.
  */
 int64_t account_enter(struct account *account);

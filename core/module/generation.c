@@ -296,7 +296,7 @@ int api_open_fail(struct bb_host *host, const char *format, va_list args)
     return -1;
 }
 
-/* Returns the version in the row whose service is `name` and then `more` ("*" or ""); 0: none. */
+/* Returns the version in the row whose service is `name` followed by `more`; 0: there is none. */
 static unsigned generation_needs(const struct bb_table *table, const char *name, const char *more)
 {
     size_t length = strlen(name);

@@ -128,7 +128,7 @@ static void *pool_thread(void *arg)
         account_add(call->account, ACCOUNT_CPU_US, clock_cpu_us() - cpu_us);
         pthread_mutex_lock(&pool->lock);
         pool->busy--;
-        pool_leave(pool, owner, call); /* before loop_post(): the caller may then call again */
+        pool_leave(pool, owner, call); /* before loop_post(), which lets the caller call again */
         pthread_mutex_unlock(&pool->lock);
         loop_post(loop, &call->message);
         pthread_mutex_lock(&pool->lock);
@@ -430,7 +430,7 @@ struct worker {
     const struct bb_worker *descriptor;
     struct workers *all;
     pthread_t thread;
-    int64_t cpu_us; /* processor time of the thread that is charged already */
+    int64_t cpu_us; /* processor time of the thread that was charged so far */
 };
 
 static _Thread_local struct worker *worker_here; /* the worker of this thread, or NULL */

@@ -99,7 +99,7 @@ struct core_request {
     bool json_oom; /* memory ran out for JSON of this request; see json_set_oom_flag() */
     struct request_spent time_spent;
     struct account *account; /* of the module that its first fiber ran for; NULL: the host */
-    int64_t charged_us;      /* monotonic: its fiber's time was charged up to then */
+    int64_t charged_us;      /* monotonic time up to which its fiber's time was charged */
     size_t counted_bytes;    /* bytes of its arenas that are counted in `account` */
     struct failure failure;
     struct response response;

@@ -90,7 +90,7 @@ static int connection_ask_kernel(int epoll, int how, int fd, struct epoll_event 
 /* Adds a connection to the kernel's set, or makes the kernel report its current events again. */
 static int connection_ask_events(struct connection *connection, int how)
 {
-    /* EPOLLRDHUP, because a client that has shut down its side causes no further event */
+    /* EPOLLRDHUP, to be notified even if the client has already shut down its side */
     struct epoll_event ours = {.events = connection->set_events | EPOLLRDHUP,
                                .data.u64 = OURS | (unsigned)connection->fd};
 
@@ -99,7 +99,7 @@ static int connection_ask_events(struct connection *connection, int how)
 
 /*
  * Makes libmicrohttpd read once more. It reads only after an event, but the kernel reports no event
- * for data that is already in the reader, and no second one for the end of the client's data. If
+ * for data that is already in the reader, and no second event for the end of the client's data. If
  * the connection is not in the set, adding it causes the event.
  */
 static void connection_read_again(struct connection *connection)
@@ -487,7 +487,7 @@ void connection_stage(struct connection *connection, enum connection_stage stage
     connection->stage = stage;
     connection->drops_status = 0;
     connection->limit_ms = 0;
-    if (stage != STAGE_HANDLER) /* the request has a deadline */
+    if (stage != STAGE_HANDLER) /* otherwise the request's deadline applies */
         connection->limit_ms = http->loop->now_ms + times[stage] + (int64_t)bytes / BYTES_PER_MS;
 }
 

@@ -135,8 +135,8 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings);
 void http_free(struct http *http);
 
 /*
- * Members of a struct loop_part; `of` is the struct http. http_run() runs libmicrohttpd, once per
- * loop iteration. http_timeout_ms() returns in how many ms it must run again; -1: no timeout.
+ * Members of a struct loop_part; `of` is the struct http. Once per iteration, http_run() runs
+ * libmicrohttpd. http_timeout_ms() returns in how many ms it must run again; -1: no timeout.
  */
 void http_run(void *of);
 int64_t http_timeout_ms(void *of);

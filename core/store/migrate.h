@@ -28,7 +28,7 @@ struct migrate_report {
     unsigned pending;  /* steps that still have to be applied */
     bool missing;      /* pending steps are the only reason for MIGRATE_FAILED */
     char problem[512]; /* a precise message, if the outcome is not MIGRATE_DONE */
-    bool paused;       /* if the outcome is MIGRATE_DONE: work is paused (the reason follows) */
+    bool paused;       /* if the outcome is MIGRATE_DONE: work is paused, see pause_reason */
     char pause_reason[PAUSE_REASON];
 };
 

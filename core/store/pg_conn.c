@@ -590,7 +590,7 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
          * Completes the batch. If its transaction is still open, closes the connection, because
          * later statements would be part of it. (While another batch is in progress, the status is
          * PQTRANS_ACTIVE.) If the batch changed settings, closes the connection afterwards, because
-         * the next batch ran with these settings.
+         * the batch sent after it ran with them.
          */
         PGTransactionStatusType status = PQtransactionStatus(conn->pg);
         bool own = conn->pool->kind == PG_TX;

@@ -289,7 +289,7 @@ static bool pg_listener_note_pause(const struct pg_listener *listener, const PGr
     return true;
 }
 
-/* Reads all results. Returns -1 if one is an error, or the session has lost its mark (*shared). */
+/* Reads all results. Returns -1 after an error, or if the session's mark is lost (sets *shared). */
 static int pg_listener_drain_results(struct pg_listener *listener, bool *complete, bool *shared)
 {
     int status = 0;

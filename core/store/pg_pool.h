@@ -40,7 +40,7 @@ struct pg_conn {
     struct pg_batch *oldest;        /* list of the batches in progress, oldest first */
     size_t batches;                 /* number of batches in progress */
     int64_t oldest_ms;         /* when `oldest` was sent, or the batch before it ended, if later */
-    int64_t charged_us;        /* until when modules were charged for the time of this connection */
+    int64_t charged_us;        /* modules were charged up to this monotonic time */
     void *prepared;            /* tree of the prepared statements, see pg_conn.c */
     struct pg_tx *checked_out; /* in the tx pool: the user of the connection, or NULL */
     struct fair_queue queue;   /* requests that wait for this connection */
@@ -119,7 +119,7 @@ void pg_merge(struct pg_pool *pool, struct pg_request *requests);
 void pg_merge_forget(struct pg_request *request);
 /* Returns an array literal of the texts, such as {"a","b",NULL}; NULL if memory ran out. */
 const char *pg_texts_array(struct arena *memory, const char *const *texts, size_t count);
-/* Returns an array for each parameter of `op`, with its values in all members; NULL on failure. */
+/* Returns an array literal of the members' values for each parameter of `op`; NULL on failure. */
 const char *const *pg_merge_values(struct pg_request *first, const struct pg_op *op);
 /* Gives each member its rows. Takes ownership of the result. Returns 0, or -1 if memory ran out. */
 int pg_merge_distribute(struct pg_request *first, const struct pg_op *op, PGresult *result);

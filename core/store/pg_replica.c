@@ -115,7 +115,7 @@ static struct bb_rows *replica_run(struct core_request *rq, struct pg_replica *r
     }
     if (sql && !(sql->flags & BB_SQL_LONG))
         request_wait_for(rq, &request->done,
-                         wait_ms + RESPONSE_MS); /* so that time is left to ask the primary */
+                         wait_ms + RESPONSE_MS); /* limited, so that time is left for the primary */
     else
         request_wait_in_time(rq, &request->done);
     if (!request->done) {

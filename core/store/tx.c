@@ -391,8 +391,8 @@ void idempotency_expire(struct core_request *rq)
 
 /*
  * Makes the calls that bb_before() requested, including those that they request. They run like
- * `within` hooks: their statements are collected. If a call fails with a response, this response
- * replaces the one that waits for the commit. Returns 0, or -1 on failure.
+ * `within` hooks: their statements are collected. If a call fails with a response, it replaces the
+ * response of the transaction. Returns 0, or -1 on failure.
  */
 static int tx_run_before(struct bb_tx *tx)
 {
