@@ -79,7 +79,7 @@ struct target_guard {
     const struct target_rules *rules;
     struct in6_addr own[TARGET_OWN_MAX];
     size_t own_count;
-    bool own_known;     /* false: not read, or too many; then all addresses count as its own */
+    bool own_known;     /* `own` is complete; if it is not, every address counts as own */
     time_t own_until_s; /* the addresses are valid until then, by the monotonic clock */
 };
 

@@ -43,7 +43,7 @@ enum {
 /*
  * For a webhook h with `ordering`, webhook_order() returns the delivery's id and its place in the
  * order of the key, as `o`. For other webhooks o is null, because webhook_order() is STRICT: it is
- * not called with a null argument. Instead of CASE, WHERE might be evaluated only after the call.
+ * not called with a null argument. The CASE does this; a WHERE might be evaluated too late.
  */
 #define ORDERED(key)                                                                               \
     " LEFT JOIN LATERAL webhook_order(CASE WHEN h.ordering IS NOT NULL THEN h.id END, " key ") o"  \
