@@ -90,7 +90,7 @@ static int connection_ask_kernel(int epoll, int how, int fd, struct epoll_event 
 /* Adds a connection to the kernel's set, or makes the kernel report its current events again. */
 static int connection_ask_events(struct connection *connection, int how)
 {
-    /* EPOLLRDHUP, to be notified even if the client has already shut down its side */
+    /* EPOLLRDHUP shows that the client has shut down its side, which no later event reports */
     struct epoll_event ours = {.events = connection->set_events | EPOLLRDHUP,
                                .data.u64 = OURS | (unsigned)connection->fd};
 
