@@ -46,7 +46,7 @@ struct auth {
     struct auth_keys *keys;
     struct auth_throttle *throttle;
     struct auth_cost cost;
-    char dummy[AUTH_HASH_MAX];   /* checked if the account is unknown, to take the same time */
+    char dummy[AUTH_HASH_MAX];   /* hash to check for unknown accounts, to take the same time */
     int64_t session_s, client_s; /* lifetime of a token in seconds */
 };
 
@@ -119,10 +119,10 @@ struct bb_rows *auth_account_insert(struct bb_request *rq, struct bb_tx *tx,
 struct auth_account {
     int64_t id;
     const char *role, *status, *password; /* hash of the password or client secret; or NULL */
-    bool known_here, seen_here; /* the last login from this network: within 90 days, 1 day */
+    bool known_here, seen_here; /* logged in from this network within 90 days; within 1 day */
 };
 
-/* Returns 1 if found, 0 if not, or -1 on failure: then return bb_failed(rq). Parks the fiber. */
+/* Returns 1 if found, 0 if not, or -1 on failure. Parks the fiber. */
 int auth_account_find(struct bb_request *rq, const char *email, const char *network,
                       struct auth_account *account);
 
@@ -146,7 +146,7 @@ int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char
 
 /* ---- throttle.c: a limit on failed attempts ---- */
 
-/* NULL: out of memory. auth_throttle_free() destroys the mutex; the host frees the memory. */
+/* Returns NULL if out of memory. auth_throttle_free() destroys the mutex; the host frees it. */
 struct auth_throttle *auth_throttle_new(struct bb_host *host);
 void auth_throttle_free(struct auth_throttle *throttle);
 
@@ -176,7 +176,7 @@ int auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const c
  * Call auth_notify() in a transaction that changes an account (pass its id) or the signing keys
  * (pass 0). It sends "account:ID" or "keys" to auth_changed() on all hosts; on this host, it calls
  * auth_changed() before the response, because the notification arrives later. auth_changed() drops
- * cached data: of the account for "account:ID", everything for other payloads.
+ * the cached data of the account, or all cached data if the payload is not "account:ID".
  */
 void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account);
 char *auth_account_payload(struct bb_request *rq, int64_t account);
@@ -237,7 +237,7 @@ int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t accou
 /* Returns whether a module provides the service "mail"; false before `start` is called. */
 bool auth_sends_mail(struct bb_host *host);
 
-/* Returns the Accept-Language header, cut to 64 bytes that the database accepts; or NULL. */
+/* Returns up to 64 valid bytes of the Accept-Language header, or NULL if there are none. */
 const char *auth_languages(struct bb_request *rq);
 
 /* If a module sends mails, adds the mail "account-approved" to the outbox. */

@@ -21,7 +21,7 @@ enum {
 
 static const struct purpose {
     const char *name, *kind;
-    int64_t life_s; /* of the link; mails.txt has the same values */
+    int64_t life_s; /* lifetime of the link, which the texts in mails.txt name, too */
     struct bb_table texts;
 } purposes[] = {
     {"reset", "password-reset", 30 * 60, BB_TABLE(reset_texts)},
@@ -36,7 +36,7 @@ bool auth_sends_mail(struct bb_host *host)
 
 /* ---- sending ---- */
 
-/* Deletes one request. If an account fits it, stores a link and adds its mail to the outbox. */
+/* Deletes one request. If an account matches, stores a link and adds its mail to the outbox. */
 static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql take = {
@@ -137,7 +137,7 @@ static void links_run(struct bb_request *rq, void *arg)
 static void links_asked(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     (void)rq, (void)tx;
-    bb_run(arg, links_run, NULL); /* if it fails, the job auth.links sends the link */
+    bb_run(arg, links_run, NULL); /* on failure, the job auth.links sends the link later */
 }
 
 const char *auth_languages(struct bb_request *rq)

@@ -229,7 +229,7 @@ static int login_by_password(struct bb_request *rq)
             rq, "invalid_request",
             "username and password, or client_id and client_secret, are required");
     if (!password)
-        password = ""; /* an empty password is parsed as absent; it is a wrong password */
+        password = ""; /* "" is parsed as absent, but must be refused as a wrong password */
 
     int status = auth_credentials(rq, auth, email, password, &account, &good);
 

@@ -97,7 +97,7 @@ static const struct {
     {{OLD("auth_session", "jti", "expires"), SWEEP}, "expired sessions"},
     {{OLD("auth_refresh", "id", "expires"), SWEEP}, "expired refresh tokens"},
     {{OLD("auth_link", "hash", "expires"), SWEEP}, "expired links"},
-    /* without a module that sends mails, nothing else deletes these */
+    /* without a module that sends mails, no other code deletes these requests */
     {{OLD("auth_link_request", "id", "created"), SWEEP}, "old requests for links"},
     {{OLD("auth_origin", "account, network", "seen"), SWEEP}, "networks of logins"},
     {{OLD("auth_key", "kid", "retired"), SWEEP}, "retired signing keys"},

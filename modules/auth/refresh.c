@@ -192,7 +192,7 @@ static int refresh_turn(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
 int auth_refresh(struct bb_request *rq)
 {
-    /* Assigns the session to the login. No row: the login has ended, or the signing key changed. */
+    /* Assigns the session to the login, unless the login ended or the signing key was replaced. */
     static const struct bb_sql attach = {
         "WITH r AS (SELECT id, kid FROM auth_refresh WHERE id = $1::uuid FOR SHARE) "
         "UPDATE auth_session s SET login = r.id FROM r WHERE s.jti = $2::uuid AND s.kid = r.kid "

@@ -178,7 +178,7 @@ const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *b
                                int64_t *count);
 /*
  * Passes all rows that have no problems yet to the type's `store`, or to `check` if `tx` is NULL,
- * up to `rows_max` rows per call. Returns 0, or -1 on failure: then return bb_failed(rq).
+ * up to `rows_max` rows per call. Returns 0, or -1 on failure.
  */
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
               const struct bulk_job *job);

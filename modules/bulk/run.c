@@ -69,7 +69,7 @@ static const char *run_lapsed(struct bb_request *rq, struct batch *batch)
 }
 
 /*
- * Reads the rows of the batch: as many parts as one call of the type's `store` accepts, or the next
+ * Reads the rows of the batch: as many parts as the type's `store` accepts in one call, or fewer
  * rows of one part. Deletes the check's findings for these rows, because `store` reports its own.
  */
 static void run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)

@@ -22,7 +22,7 @@ struct upload {
     struct bulk_columns *columns;
     struct scan scan;
     struct scan_claims claims;
-    bool checked;                 /* all rows were checked; now compares them with each other */
+    bool checked;                 /* all rows were checked, and are now compared with each other */
     size_t next;                  /* index of the next contradiction in `claims` */
     const struct scan_part *part; /* the part for upload_part() */
     int64_t left;                 /* bytes that the organization may still store */
@@ -97,7 +97,7 @@ static void upload_contradict(struct bb_request *rq, struct upload *upload,
     batch->count = wrong;
 }
 
-/* Checks and stores a part. If `checked`, only adds problems for contradictions between rows. */
+/* Checks and stores a part. If upload->checked, only adds problems of contradicting rows. */
 static int upload_part(struct bb_request *rq, void *arg)
 {
     /*

@@ -22,7 +22,7 @@
 #define FAILURES 20 /* per run; the next run skips these cycles */
 
 struct cycle {
-    int64_t group, certificate; /* reserved id, which is used if a certificate is issued */
+    int64_t group, certificate; /* certificate: id to use if one is issued */
     const char *start, *end;    /* in PostgreSQL's format */
     int64_t start_ms, end_ms;
     int64_t most; /* devices per chunk; 0: not known yet */
@@ -255,7 +255,7 @@ static bool cycle_is_too_large(struct bb_request *rq, const struct cycle *cycle)
     return cycle->most > 1 && !strcmp(bb_sqlstate(rq), "57014");
 }
 
-/* If cycle_issue() will skip the cycle or try it again, returns 503 without reporting an error. */
+/* Returns 503, without reporting an error, if cycle_issue() will skip or retry the cycle. */
 static int cycle_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     struct cycle *cycle = arg;

@@ -81,7 +81,7 @@ struct chunk {
     int64_t issued; /* certificates issued in all chunks so far */
 };
 
-/* Issues the readings of the next devices. Deletes the devices that are done from the table. */
+/* Issues the readings of the next devices. Deletes finished devices from certificate_history. */
 static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     const struct certificate *certificate = rq->state;

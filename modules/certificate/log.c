@@ -367,7 +367,7 @@ int certificate_change(struct bb_request *rq)
 
 /* clang-format off */
 
-/* $6 device, group or month, $7 last key seen, $8 number of rows. Sums are numeric: casts them. */
+/* $6 device, group or month, $7 last key seen, $8 number of rows. Numeric sums are cast. */
 #define KEY                                                                                        \
     "CASE $6::text WHEN 'device' THEN e.device WHEN 'group' THEN coalesce(e.group_id, 0)"          \
     " ELSE (extract(epoch FROM date_trunc('month', e.start_at, 'UTC')) * 1000)::bigint END"
@@ -439,7 +439,7 @@ static void log_cell(struct bb_request *rq, struct csv *csv, const struct bb_row
 
 static int log_export(struct bb_request *rq, struct csv *csv, void *state)
 {
-    enum { ORGANIZATION = 2 }; /* certificate fields from here on are not in the entry */
+    enum { ORGANIZATION = 2 }; /* the first of the certificate's fields that the entry lacks */
     struct filter *filter = state;
     const struct bb_rows *rows = log_fetch(rq, filter, EXPORT_PAGE);
     size_t count = bb_count(rq, rows);

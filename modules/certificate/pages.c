@@ -107,7 +107,7 @@ int certificate_pages(struct bb_request *rq)
      */
     int64_t total = bb_cell_int(rq, found, 0, 0);
     size_t count = rows ? bb_count(rq, rows) : 0;
-    json_t **entries = bb_alloc(rq, (count + 1) * sizeof(json_t *)); /* where each row is added */
+    json_t **entries = bb_alloc(rq, (count + 1) * sizeof(json_t *)); /* the list of each row */
     json_t *list = bb_hold(rq, json_array());
 
     for (size_t i = 0; i < count; i++) {

@@ -51,9 +51,9 @@ static int archive_call(struct bb_request *rq, enum call call, void *arg)
 
 /*
  * $1 days, $2 bytes. Selects the next part that is due, or a row without a content if the next 1000
- * conversations have none. last_hour and id are the conversation's place in the order. Only whole
- * hours are due, so no conversation can become due before a place that the job has passed. Selects
- * nothing while a transaction is in progress that is older than a message, because live streams
+ * conversations have no such part. last_hour and id are the conversation's place in the order. Only
+ * whole hours are due, so no conversation can become due before a place that the job has passed.
+ * Selects nothing while a transaction is in progress that is older than a message: live streams
  * would treat this archived message as one that they have missed (LOST in page.c).
  */
 static const struct bb_sql due = {
@@ -163,7 +163,7 @@ static int archive_remove_restored(struct bb_request *rq, void *arg)
     return rows ? bb_cell_int(rq, rows, 0, 0) > 0 : -1;
 }
 
-/* Archives, and removes restored messages. Returns 1 if work may be left, 0 if not, or -1. */
+/* Archives up to `parts` parts, removes restored messages. Returns whether work is left, or -1. */
 static int archive_run(struct bb_request *rq, int parts)
 {
     int more = 1, restored = 1;

@@ -6,7 +6,7 @@
  * request new messages without storing a cursor. Without `limit` the response has the whole chain:
  * a short chain is sent at once; a longer one is read page by page while it is sent.
  *
- * With `order=desc` the response has a page of the latest messages, or of those before `before`.
+ * With `order=desc` the response has the latest messages, or the latest ones before `before`.
  *
  * Each statement also returns whether messages that it needs are archived. If so, they are restored
  * (archive.c), and the statement runs again.
@@ -37,8 +37,8 @@
 /*
  * Selects the seq range of archived messages that a page needs (null: none). The page has up to
  * `most` bytes; `order` is "" or DESC. `inside` is true if the page's range has all messages of
- * part `a`. The page needs parts until they have `most` bytes, and one more part, because its last
- * message also has the uuid of the next message, which may be in that part.
+ * part `a`. The page needs parts until they have `most` bytes, and one more part: the page's last
+ * message names the uuid of the next message, which may be in that part.
  */
 #define ARCHIVED(conversation, condition, inside, order, most)                                     \
     "(SELECT min(a.first) AS first, max(a.last) AS last FROM (SELECT a.*, coalesce(sum("           \
@@ -53,9 +53,9 @@
     ARCHIVED("c.id", condition, inside, order, most)
 
 /*
- * $4 head uuid, $5 last seq seen, $6 rows to read, $7 rows requested, $8 row limit, $9 byte limit.
- * Returns no row if the conversation is unknown. Returns one row without a message if there are no
- * messages, or if the chain exceeds a limit.
+ * $4 head uuid, $5 last seq seen, $6 rows to read: $7 rows to return, and one more. A chain is
+ * short if it has up to $8 rows and $9 bytes. Returns no row if the conversation is unknown.
+ * Returns one row without a message if there are no messages, or if the chain is not short.
  */
 static const struct bb_sql short_chain = {
     "SELECT " MESSAGE ", c.id, a.first, a.last, v.entries FROM "
@@ -114,7 +114,7 @@ enum column {
     PLACE = ENTRIES
 };
 
-/* Runs a statement until nothing that it needs is archived. */
+/* Runs a statement. While it needs archived messages, restores them and runs it again. */
 static const struct bb_rows *chain_query(struct bb_request *rq, const struct bb_sql *sql,
                                          const struct bb_value *values, size_t count)
 {

@@ -25,7 +25,7 @@ struct chat_cursor {
     const char *seen;   /* the snapshot of which the reader has seen all messages */
     const char *target; /* the later snapshot up to which the reader reads; NULL: none */
     int64_t block[3];   /* key of the last row of the last complete block seen */
-    int64_t event[3];   /* key of the last event seen in the block after it */
+    int64_t event[3];   /* key of the last event seen in the next block; 0: none */
 };
 
 /* Splits `text`; the cursor points into it. Returns 0, or -1 if `text` is malformed. */

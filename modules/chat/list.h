@@ -64,7 +64,7 @@
     " WHERE participant2 = $3::text) d ON d.id = c.id AND " WANTED
 enum chat_source { CHAT_ONE, CHAT_MINE, CHAT_EVERY, CHAT_THEIRS };
 
-/* Returns the source for a request. `one`: whether the request names a conversation's id. */
+/* Returns which source a statement needs. `one`: the request names a conversation's id. */
 enum chat_source chat_source(struct bb_request *rq, const struct chat_scope *scope, bool one);
 
 #endif

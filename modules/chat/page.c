@@ -156,7 +156,7 @@ static int page_add_row(struct reading *reading, size_t row)
     bool begun = !memcmp(key, reading->from.event, sizeof(key)); /* its first event was seen */
     int failed = 0;
 
-    /* the message was seen, or the conversation was deleted by hand */
+    /* the reader saw the message, or somebody deleted the conversation by hand */
     if (!bb_cell(rq, rows, row, ENTRY) || !facts.participant1)
         return 0;
     const char *attachments = bb_cell(rq, rows, row, ATTACHMENTS);
@@ -215,7 +215,7 @@ static void page_drop(void *arg)
     chat_page_free(reading->rq->host, reading->page);
 }
 
-/* Returns the position after the rows read, after the whole block, or after the last block. */
+/* Returns the position after the read rows: inside a block, at its end, or at the target. */
 static const char *page_end(struct reading *reading, size_t rows)
 {
     struct bb_request *rq = reading->rq;

@@ -86,8 +86,8 @@ static const struct bb_keyed add_message = {
 };
 
 /*
- * $1 conversation. Used if the author is not a participant. add_message, which runs first, raises
- * unread1 and unread2, but adds only to participant1's total. This adds to participant2's total.
+ * $1 conversation. Runs after add_message if the author is not a participant: add_message raises
+ * unread1 and unread2, but only adds to participant1's total. This adds to participant2's total.
  */
 static const struct bb_sql unread_for_both = {
     "INSERT INTO chat_unread_change SELECT participant2, coalesce(organisation, 0), withheld2,"

@@ -525,7 +525,7 @@ static void stream_closed(struct bb_stream *stream, void *arg)
     listener_free(listener);
 }
 
-/* Where a stream begins: positions that live as long as the request. */
+/* Positions at which a stream can begin. They live as long as the request. */
 struct start {
     const char *now; /* the current snapshot */
     const char *at;  /* the client's position, or `now` if it has none */

@@ -440,7 +440,7 @@ struct change {
     const char *name; /* the new name; NULL: delete the row */
 };
 
-/* Renames or deletes a document. The sweep deletes its content if no other document has it. */
+/* Renames or deletes a document. Later the sweep deletes a content that no document has. */
 static int documents_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
@@ -721,9 +721,9 @@ struct doctor {
 };
 
 /*
- * Prints documents that are missing on the next page of the list, or have another size there. The
- * list and the statement sort by the bytes of the name. Documents added after begun_ms are not
- * checked, because their files may have been stored after the page was read.
+ * Reads the next page of the list of objects. Prints the documents whose object is not on it or has
+ * another size. The list and the statement sort by the bytes of the name. Documents added after
+ * begun_ms are not checked, because their files may have been stored after the page was read.
  */
 static int doctor_page(struct bb_request *rq, void *arg)
 {

@@ -520,7 +520,7 @@ static void s3_open(void *arg)
 
 /* ---- listing and removing ---- */
 
-/* Writes the URL's query in canonical form: names are sorted, and values are encoded. */
+/* Lists objects. The query of the URL is canonical: names are sorted, and values are encoded. */
 static void s3_list(void *arg)
 {
     struct store_list *list = arg;

@@ -246,7 +246,6 @@ int device_update_site(struct bb_request *rq)
  * the request is refused. Set its status to Inactive instead.
  */
 
-/* Deletes the device with its data. The sweep deletes contents that no other document has. */
 static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* Locks readings before the device, in the same order as requests that store or void readings,

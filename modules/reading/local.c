@@ -162,7 +162,7 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
     return stored->around[stored->places[p->item - submission->items]];
 }
 
-/* Returns whether an end is after `start`. Sets *end to the first such end, or to the last end. */
+/* Returns whether one of `ends` is after `start`. Sets *end to the first such one, or the last. */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
     if (!ends->count && ends->closes && ends->change > start) {

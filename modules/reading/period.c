@@ -146,7 +146,7 @@ static void period_check(struct bb_request *rq, struct reading_submission *submi
         int64_t passed = item->end - item->start;
         int64_t shown = zone ? zone_local(zone, item->end) - zone_local(zone, item->start) : passed;
 
-        /* the elapsed time, or the difference on the zone's clock if this is less */
+        /* compares the shorter of the elapsed time and the difference on the zone's clock */
         if ((shown < passed ? shown : passed) > READING_PERIOD_DAYS * BB_DAY_MS)
             reading_problem(rq, submission, index, "endDate",
                             "must be at most %d days after startDate", READING_PERIOD_DAYS);

@@ -57,7 +57,7 @@ struct reading_item {
     struct bb_moment sent_start, sent_end;
     bool begins, ends;  /* `start` and `end` are known */
     int64_t start, end; /* ms since 1970 */
-    bool unsure;        /* of two equal local times, rows not stored yet decide which is meant */
+    bool unsure;        /* rows not stored yet decide which of two equal local times it is */
     bool measured;      /* `wh` is known */
     double wh;          /* a whole number; may exceed int64_t */
 };

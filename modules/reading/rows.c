@@ -16,7 +16,7 @@ struct one {
     const struct bb_device *device;
     const char *zone; /* NULL: no zone */
     size_t key;       /* index of its key in the list of keys */
-    bool two_keys;    /* the key before it in the list is the name as sent, which is tried first */
+    bool two_keys;    /* the previous key in the list is the name as sent, and is tried first */
 };
 
 struct call {
@@ -50,7 +50,7 @@ static const struct bb_field rows_columns[COLUMNS] = {
 
 /* ---- the devices that the rows of a call name ---- */
 
-/* Fills call->list and returns the rows' keys. `places` has the index + 1 of each listed key. */
+/* Fills call->list and returns the rows' keys. `places` maps each key to its index + 1. */
 static json_t *rows_keys(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                          size_t count)
 {

@@ -187,7 +187,7 @@ static json_t *store_set_values(struct bb_request *rq, const struct bb_device *d
                              bb_time_text(rq, last->end), "value", (json_int_t)wh, "unit", "Wh"));
 }
 
-/* After the commit: adds the stored readings to the metric. */
+/* Adds the stored readings to the metric, after the commit. */
 static void store_count(struct bb_request *rq, struct bb_tx *unit, void *arg)
 {
     const struct reading_submission *submission = arg;

@@ -37,8 +37,8 @@ struct ceiling_device {
 
 /*
  * Returns the ceiling for a period, given in ms since 1970, rounded down to whole Wh. The numbers
- * count as they were written, with up to nine decimals. A ceiling that is less than a whole number
- * by at most one part in 10^17 is rounded up to this number.
+ * count as the decimals that were written (up to nine), not as doubles. A ceiling that is less than
+ * a whole number by at most one part in 10^17 is rounded up to this number.
  */
 double ceiling_wh(const struct ceiling_rule *rule, const struct ceiling_device *device,
                   int64_t start, int64_t end);
