@@ -367,7 +367,7 @@ void work_pools_free(struct work_pools *pools)
     free(pools);
 }
 
-/* Creates a pool. Returns 0, or -1 if the pool's first thread cannot be started. */
+/* Creates a pool. Returns 0, or -1 if memory ran out or its first thread cannot be started. */
 static int pool_start(struct work_pools *pools, const struct generation *generation,
                       const struct bb_host *host, const struct bb_pool *descriptor)
 {

@@ -308,7 +308,7 @@ static void txn_delay_refusal(struct core_request *rq)
 }
 
 /*
- * Checks token and role. In PHASE_ADMISSION, before the body is read, then calls txn_enter(). If
+ * Checks token and role. Then, in PHASE_ADMISSION, before the body is read, calls txn_enter(). If
  * the request is refused, answers. Fiber only.
  */
 static void txn_check_role(struct core_request *rq)
