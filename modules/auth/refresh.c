@@ -3,13 +3,13 @@
  * person's sessions.
  *
  * A login with `remember` has a row in auth_refresh. Its cookie is "ID.SECRET"; the row has the
- * SHA-256 of the secret. Each use replaces the secret. So a stolen cookie works only until its
- * owner or the thief has used it: when the other person then sends the old secret, the login ends
+ * SHA-256 of the secret. Each use replaces the secret. If a cookie is stolen, its owner and the
+ * thief both use it sooner or later. The second one sends a replaced secret, which ends the login
  * with all its access tokens.
  *
- * Two tabs may send the same cookie at the same time, and a response may be lost. So for GRACE_S
- * seconds after its replacement, a secret is still accepted, and is replaced by the same next
- * secret again: HMAC-SHA256 of the secret that was sent, with a key from the row. To compute a next
+ * Two tabs may send the same cookie at the same time, and a response may be lost. So a replaced
+ * secret is still accepted for GRACE_S seconds, and the response has the same next secret as the
+ * first time: HMAC-SHA256 of the secret that was sent, with a key from the row. To compute a next
  * secret, both the cookie and the database are needed.
  *
  * Cross-site requests: the cookie is SameSite=Strict, so browsers do not send it with requests of

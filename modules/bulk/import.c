@@ -359,7 +359,7 @@ static void import_note(struct import *import, const struct bulk_job *job)
     snprintf(import->status, sizeof(import->status), "%s", job->status);
 }
 
-/* Waits for LOOK_MS or REST_MS, and reads the job's progress. */
+/* Waits REST_MS if this process stores rows, or else LOOK_MS. Then reads the job's progress. */
 static int import_look(struct bb_request *rq, void *arg)
 {
     struct import *import = arg;

@@ -290,7 +290,7 @@ int bulk_delete(struct bb_request *rq)
 #define TURN_MS 500
 #define STALE_S 86400 /* seconds; no upload takes that long */
 
-#define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* as in bulk_job_since */
+#define SINCE "coalesce(ended_at, confirmed_at, created_at)" /* index: bulk_job_since */
 
 /* $1 days after which finished jobs are deleted, $2 days for cancelled and unconfirmed jobs */
 static const struct bb_sql sweep = {

@@ -51,10 +51,10 @@ static int archive_call(struct bb_request *rq, enum call call, void *arg)
 
 /*
  * $1 days, $2 bytes. Selects the next part that is due, or a row without a content if the next 1000
- * conversations have no such part. last_hour and id are the conversation's place in the order. Only
- * whole hours are due, so no conversation can become due before a place that the job has passed.
- * Selects nothing while a transaction is in progress that is older than a message: live streams
- * would treat this archived message as one that they have missed (LOST in page.c).
+ * conversations have no such part. The order is last_hour and id. Only whole hours are due, so a
+ * conversation that becomes due later comes after the job's place in this order. Selects nothing
+ * while a transaction is in progress that is older than a message: live streams would treat this
+ * archived message as one that they have missed (LOST in page.c).
  */
 static const struct bb_sql due = {
     "WITH c AS MATERIALIZED (SELECT c.id, c.entries, c.last_hour, coalesce((SELECT max(a.last)"

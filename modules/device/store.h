@@ -1,6 +1,6 @@
 /*
- * The store of documents, a table of functions: a directory, or an S3 bucket for several hosts
- * without a shared file system. Incoming files are always written to the directory `incoming/`
+ * The store of documents is a table of functions. It uses a directory, or an S3 bucket if several
+ * hosts have no shared file system. Incoming files are always written to the directory `incoming/`
  * first, and are moved to the store from there.
  *
  * An object's name is the SHA-256 of its content and the upload's uuid: "<sha256>-<uuid>". If a

@@ -2,8 +2,8 @@
  * The readings of a device: GET /api/meter-reads/new/:externalId and /latestread/:externalId, the
  * export and sums, and DELETE /new/:externalId/:readingId, which voids a wrong reading.
  *
- * Readings are sorted by end. A cursor is the id of the last reading seen. Each of the two types
- * needs one scan of the primary key; the results are merged.
+ * Readings are sorted by end. A cursor is the id of the last reading seen. The primary key is
+ * scanned once for each of the types History and Delta; the results are merged.
  *
  * A voided reading does not count any more. It is kept, with the reason and the account that voided
  * it; GET with voided=true lists the voided readings of a device, newest first. A reading's id is
