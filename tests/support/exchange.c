@@ -103,26 +103,31 @@ void json_expect(const json_t *value, const char *expected, const char *file, in
     json_decref(pattern);
 }
 
-struct answer *exchange_one(const struct host *host, const struct exchange *row, const char *file,
-                            int line)
+static struct call call_from(const struct person *who, const char *request)
 {
-    const char *path = strchr(row->request, ' ') + 1, *end = strchrnul(path, ' ');
-    const char *body = *end ? quoted(end + 1) : NULL, *headers[] = {row->header, NULL};
-    const char *where = text("%s in %s", row->request, file), *expected = row->expected;
-    bool is_pattern = expected && *expected && strchr("{[", *expected);
+    const char *path = strchr(request, ' ') + 1, *end = strchrnul(path, ' ');
+    const char *body = *end ? quoted(end + 1) : NULL;
     json_t *sent = body ? json_loads(body, 0, NULL) : NULL;
 
     secrets_add_json(sent);
     json_decref(sent);
-    struct answer *answer =
-        http_send(host, &(struct call){
-                            .method = text("%.*s", (int)(path - 1 - row->request), row->request),
-                            .path = text("%.*s", (int)(end - path), path),
-                            .token = row->who ? row->who->token : NULL,
-                            .body = body,
-                            .type = row->type,
-                            .headers = headers,
-                        });
+    return (struct call){.method = text("%.*s", (int)(path - 1 - request), request),
+                         .path = text("%.*s", (int)(end - path), path),
+                         .token = who ? who->token : NULL,
+                         .body = body};
+}
+
+struct answer *exchange_one(const struct host *host, const struct exchange *row, const char *file,
+                            int line)
+{
+    const char *headers[] = {row->header, NULL}, *expected = row->expected;
+    const char *where = text("%s in %s", row->request, file);
+    bool is_pattern = expected && *expected && strchr("{[", *expected);
+    struct call call = call_from(row->who, row->request);
+
+    call.type = row->type;
+    call.headers = headers;
+    struct answer *answer = http_send(host, &call);
 
     answer_expect(answer, row->status, where, line);
     if (row->status >= 400)
@@ -137,22 +142,35 @@ struct answer *exchange_one(const struct host *host, const struct exchange *row,
 }
 
 /* Apostrophes of the format are quotation marks; apostrophes of arguments stay. */
+static const char *request_of(const char *format, va_list arguments)
+{
+    const char *path = strchr(format, ' '), *body = path ? strchr(path + 1, ' ') : NULL;
+
+    if (body)
+        format = text("%.*s %s", (int)(body - format), format, quoted(body + 1));
+    return text_of(format, arguments);
+}
+
+struct call call_by(const struct person *who, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    const char *request = request_of(format, arguments);
+
+    va_end(arguments);
+    return call_from(who, request);
+}
+
 struct answer *ask_of(const char *file, int line, const struct host *host, const struct person *who,
                       long status, const char *expected, const char *format, ...)
 {
     struct exchange row = {.who = who, .status = status, .expected = expected};
-    const char *path = strchr(format, ' '), *body = path ? strchr(path + 1, ' ') : NULL;
-    char *request;
     va_list arguments;
 
-    if (body)
-        format = text("%.*s %s", (int)(body - format), format, quoted(body + 1));
     va_start(arguments, format);
-    int length = vasprintf(&request, format, arguments);
-
+    row.request = request_of(format, arguments);
     va_end(arguments);
-    ck_assert_int_ge(length, 0);
-    row.request = kept(request);
     return exchange_one(host, &row, file, line);
 }
 

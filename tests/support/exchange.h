@@ -53,6 +53,10 @@ ask_of(const char *file, int line, const struct host *host, const struct person 
 struct answer *exchange_one(const struct host *host, const struct exchange *row, const char *file,
                             int line);
 
+/* Returns a request in the form of ask() for functions that take a call, like parallel(). */
+__attribute__((format(printf, 2, 3))) struct call call_by(const struct person *who,
+                                                          const char *format, ...);
+
 /* Returns somebody who sends this token. */
 const struct person *bearer(const char *token);
 

@@ -112,8 +112,7 @@ TEST(one_of_several_equal_parallel_registrations_succeeds)
     int made = 0, known = 0;
 
     for (int i = 0; i < TWINS; i++)
-        calls[i] = (struct call){
-            .method = "POST", .path = "/api/user/register", .body = form_of("twins", "{}")};
+        calls[i] = call_by(NULL, "POST /api/user/register %s", form_of("twins", "{}"));
     parallel(host, calls, answers, TWINS);
     for (int i = 0; i < TWINS; i++) {
         made += answers[i]->status == 201;

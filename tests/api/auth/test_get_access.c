@@ -4,6 +4,7 @@
  */
 #include "exchange.h"
 #include "forge.h"
+#include "talk.h"
 
 #define FORM "application/x-www-form-urlencoded"
 #define GRANT "grant_type=client_credentials"
@@ -395,31 +396,22 @@ TEST(a_new_secret_ends_the_old_one_and_its_tokens_on_all_hosts)
     ask(user, 200, NULL, "GET /api/auth/me");
 }
 
-static void *get_access(void *client)
-{
-    const char *body = ((const struct client *)client)->form;
-
-    return http_send(
-        other, &(struct call){
-                   .method = "POST", .path = "/api/auth/getAccess", .type = FORM, .body = body});
-}
-
 /* The secret is replaced between its check and the row of the session. */
 TEST(no_token_is_issued_for_a_secret_that_is_being_replaced)
 {
     struct client client = client_make(user);
     PGconn *db = database_connect(the_postgres, "access");
     PGconn *watching = database_connect(the_postgres, "access");
-    pthread_t thread;
-    void *answer;
+    struct call call = call_by(NULL, "POST /api/auth/getAccess %s", client.form);
 
+    call.type = FORM;
     sql_run(db, "BEGIN");
     sql_run(db, text("UPDATE auth_client SET secret = '\\x00' WHERE id = %jd", client.id));
-    ck_assert_int_eq(pthread_create(&thread, NULL, get_access, &client), 0);
+    struct pending_call *pending = call_begin(other, &call);
+
     sql_soon(watching, SQL_LOCK_WAITS);
     sql_run(db, "COMMIT");
-    pthread_join(thread, &answer);
-    ck_error(answer, 401, "Unauthorized");
+    ck_error(call_end(pending), 401, "Unauthorized");
     sql_is(watching, 0, "SELECT count(*) FROM auth_session WHERE client = %jd", client.id);
 }
 

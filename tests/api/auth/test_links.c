@@ -4,6 +4,7 @@
  */
 #include "mailbox.h"
 #include "stage.h"
+#include "talk.h"
 
 #define RESET "/api/user/password/reset"
 #define CONFIRM "/api/user/email/confirm"
@@ -152,39 +153,24 @@ TEST(a_link_expires_and_is_void_after_other_changes)
     reset(token, "a new password", 400, GONE);
 }
 
-struct racer {
-    pthread_t thread;
-    const char *token;
-    struct answer *answer;
-    int number;
-};
-
-static void *race(void *arg)
-{
-    struct racer *racer = arg;
-
-    racer->answer = http(racer->number % 2 ? host : other, "POST", RESET, NULL,
-                         json_pack("{ss ss}", "token", racer->token, "password",
-                                   text("password of racer %d", racer->number)));
-    return NULL;
-}
-
 TEST(a_token_works_once_on_all_hosts_together)
 {
-    static struct racer racers[RACERS];
+    struct call calls[RACERS];
+    struct answer *answers[RACERS];
     struct person *person = person_of("raced", NULL);
     const char *token = token_of("/api/user/password/reset", person->email, 3);
     int winner = -1;
 
     for (int i = 0; i < RACERS; i++) {
-        racers[i] = (struct racer){.token = token, .number = i};
-        ck_assert_int_eq(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
+        calls[i] = call_by(NULL, "POST " RESET " {'token':'%s','password':'password of racer %d'}",
+                           token, i);
+        calls[i].host = i % 2 ? host : other;
     }
+    parallel(host, calls, answers, RACERS);
     for (int i = 0; i < RACERS; i++) {
-        pthread_join(racers[i].thread, NULL);
-        ck_assert(racers[i].answer->status == 200 || racers[i].answer->status == 400);
-        ck_assert(racers[i].answer->status == 400 || winner < 0);
-        if (racers[i].answer->status == 200)
+        ck_assert(answers[i]->status == 200 || answers[i]->status == 400);
+        ck_assert(answers[i]->status == 400 || winner < 0);
+        if (answers[i]->status == 200)
             winner = i;
     }
     ck_assert_int_ge(winner, 0);

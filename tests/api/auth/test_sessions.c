@@ -3,6 +3,7 @@
  * second on every other host, whatever happens to Redis and the notifications.
  */
 #include "pair.h"
+#include "talk.h"
 
 #define SUSPENDED "Your account has been suspended"
 #define RACERS 50
@@ -190,37 +191,29 @@ struct entrant {
     pthread_t thread;
     const struct person *person;
     atomic_bool *stop;
-    struct answer *answer;     /* the response to the one login, or */
     const char *tokens[10000]; /* all tokens it received */
     size_t count;
 };
 
-static void *enter_once(void *arg)
-{
-    struct entrant *entrant = arg;
-
-    entrant->answer = login_of(entrant->person);
-    return NULL;
-}
-
 /* The password is changed after it was checked and before the session is made. */
 TEST(a_login_in_progress_during_a_password_change_gets_no_session)
 {
-    static struct entrant entrant;
     struct person *person = person_make(host, admin, "overtaken", NULL);
     PGconn *watch = database_connect(the_postgres, "sessions");
+    const struct call login =
+        call_by(NULL, "POST /api/auth/login {'username':'%s','password':'%s'}", person->email,
+                person->password);
 
-    entrant.person = person;
     sql_run(db, "BEGIN");
     sql_run(db, "LOCK TABLE auth_session IN SHARE ROW EXCLUSIVE MODE");
-    ck_assert_int_eq(pthread_create(&entrant.thread, NULL, enter_once, &entrant), 0);
+    struct pending_call *pending = call_begin(host, &login);
+
     sql_soon(watch, SQL_LOCK_WAITS " AND query LIKE '%auth_session%'");
     sql_run(db,
             "UPDATE auth_account SET password = (SELECT password FROM auth_account WHERE email ="
             " '" ADMIN_EMAIL "') WHERE email = 'overtaken@example.com'");
     sql_run(db, "COMMIT");
-    pthread_join(entrant.thread, NULL);
-    ck_error(entrant.answer, 401, "Unauthorized");
+    ck_error(call_end(pending), 401, "Unauthorized");
 }
 
 static void *enter_often(void *arg)

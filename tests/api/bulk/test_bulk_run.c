@@ -69,11 +69,10 @@ static int at_once(const char *id, const char *const *what, int count, int first
     const struct host *hosts[] = {host, second};
     int well = 0;
 
-    for (int i = 0; i < count; i++)
-        calls[i] = (struct call){.method = "POST",
-                                 .path = text(BULK "/%s/%s", id, what[i % 2]),
-                                 .token = m->token,
-                                 .host = hosts[(i + first) % 2]};
+    for (int i = 0; i < count; i++) {
+        calls[i] = call_by(m, "POST " BULK "/%s/%s", id, what[i % 2]);
+        calls[i].host = hosts[(i + first) % 2];
+    }
     parallel(host, calls, answers, count);
     for (int i = 0; i < count; i++) {
         well += answers[i]->status == 200;

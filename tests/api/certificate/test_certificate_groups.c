@@ -349,10 +349,7 @@ TEST(an_inactive_device_leaves_its_group_and_cannot_join_one)
 
 static struct call join_call(const struct person *by, int64_t group, int64_t device)
 {
-    return (struct call){.method = "POST",
-                         .path = text(GROUPS "/%jd/devices", group),
-                         .token = by->token,
-                         .body = text("{\"deviceIds\":[%jd]}", device)};
+    return call_by(by, "POST " GROUPS "/%jd/devices {'deviceIds':[%jd]}", group, device);
 }
 
 TEST(a_device_that_joins_two_groups_in_parallel_is_in_one)
@@ -388,9 +385,8 @@ TEST(joining_a_group_while_the_device_is_deleted_leaves_no_membership)
     for (int round = 0; round < repetitions(4, 12); round++) {
         const char *key = text("grd%d", round);
         int64_t device = certificate_device(m, key);
-        struct call calls[2] = {
-            join_call(m, group, device),
-            {.method = "DELETE", .path = text("/api/device/%s", key), .token = m->token}};
+        struct call calls[2] = {join_call(m, group, device),
+                                call_by(m, "DELETE /api/device/%s", key)};
         struct answer *answers[2];
 
         parallel(host, calls, answers, 2);

@@ -75,12 +75,10 @@ static void expect_log(void)
 
 static struct call reading_call(const char *key, const char *type, int64_t start)
 {
-    return (struct call){.method = "POST",
-                         .path = text("/api/meter-reads/new/%s", key),
-                         .token = m->token,
-                         .body = text("{\"type\":\"%s\",\"unit\":\"Wh\",\"startDate\":\"%s\","
-                                      "\"endDate\":\"%s\",\"value\":2000}",
-                                      type, time_text(start), time_text(start + HOUR_MS))};
+    return call_by(m,
+                   "POST /api/meter-reads/new/%s {'type':'%s','unit':'Wh','startDate':'%s',"
+                   "'endDate':'%s','value':2000}",
+                   key, type, time_text(start), time_text(start + HOUR_MS));
 }
 
 /* Slows chunks down, so that there is time to act between the first chunk and the last. */

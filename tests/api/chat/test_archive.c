@@ -210,9 +210,7 @@ TEST(many_readers_restore_a_conversation_once)
 
     archive(&talk);
     for (int i = 0; i < 8; i++)
-        calls[i] = (struct call){.method = "GET",
-                                 .path = text("/api/chat/chain/%s", talk.head),
-                                 .token = platform->token};
+        calls[i] = call_by(platform, "GET /api/chat/chain/%s", talk.head);
     parallel(host, calls, answers, 8);
     for (int i = 0; i < 8; i++)
         expect_same(ck_status(answers[i], 200)->json, whole);

@@ -113,12 +113,13 @@ TEST(unread_count_reads_no_conversations)
 /* Returns a call that marks a conversation as read by the reader; NULL: a call that posts to it. */
 static struct call unread_call(const struct talk *talk, const char *reader)
 {
-    return (struct call){
-        .method = reader ? "PATCH" : "POST",
-        .path = text("/api/chat/conversations/%jd/%s", talk->id, reader ? "read" : "messages"),
-        .token = reader ? platform->token : admin->token,
-        .body = reader ? text("{\"email\":\"%s\"}", reader)
-                       : "{\"username\":\"" ADMIN_EMAIL "\",\"chatEntry\":\"hot\"}"};
+    if (reader)
+        return call_by(platform, "PATCH /api/chat/conversations/%jd/read {'email':'%s'}", talk->id,
+                       reader);
+    return call_by(admin,
+                   "POST /api/chat/conversations/%jd/messages"
+                   " {'username':'" ADMIN_EMAIL "','chatEntry':'hot'}",
+                   talk->id);
 }
 
 TEST(unread_totals_are_exact_under_concurrency)

@@ -90,15 +90,11 @@ TEST(a_deletion_in_parallel_with_readings_leaves_no_reading)
         struct answer *answers[SUBMITTERS + 1];
 
         for (int i = 0; i < SUBMITTERS; i++)
-            calls[i] = (struct call){
-                .method = "POST",
-                .path = text("/api/meter-reads/new/%s", key),
-                .token = m->token,
-                .body = text("{\"type\":\"Delta\",\"unit\":\"Wh\",\"startDate\":\"%s\","
-                             "\"endDate\":\"%s\",\"value\":5}",
-                             time_text(days_ago(60 - i)), time_text(days_ago(59 - i)))};
-        calls[SUBMITTERS] = (struct call){
-            .method = "DELETE", .path = text("/api/device/%s", key), .token = m->token};
+            calls[i] = call_by(m,
+                               "POST /api/meter-reads/new/%s {'type':'Delta','unit':'Wh',"
+                               "'startDate':'%s','endDate':'%s','value':5}",
+                               key, time_text(days_ago(60 - i)), time_text(days_ago(59 - i)));
+        calls[SUBMITTERS] = call_by(m, "DELETE /api/device/%s", key);
         parallel(host, calls, answers, SUBMITTERS + 1);
         ck_status(answers[SUBMITTERS], 200);
         for (int i = 0; i < SUBMITTERS; i++)
@@ -147,11 +143,8 @@ TEST(voiding_a_reading_and_deleting_its_device_do_not_deadlock)
     sql_run(holder, "BEGIN");
     sql_run(holder, text("SELECT FROM reading_device WHERE %s AND type = 'H' FOR UPDATE", row));
     const struct call both[2] = {
-        {.method = "DELETE",
-         .path = text("/api/meter-reads/new/void/%jd", id),
-         .token = m->token,
-         .body = "{\"reason\":\"wrong\"}"},
-        {.method = "DELETE", .path = "/api/device/void", .token = m->token}};
+        call_by(m, "DELETE /api/meter-reads/new/void/%jd {'reason':'wrong'}", id),
+        call_by(m, "DELETE /api/device/void")};
 
     expect_both(holder, both, other);
     PQfinish(holder);
@@ -169,9 +162,8 @@ TEST(leaving_a_group_and_deleting_it_do_not_deadlock)
     certificates_issue(db, host);
     sql_run(holder, "BEGIN");
     sql_run(holder, text("SELECT FROM certificate_member WHERE group_id = %jd FOR UPDATE", group));
-    const struct call both[2] = {
-        {.method = "DELETE", .path = text("%s/devices/leaver", path), .token = m->token},
-        {.method = "DELETE", .path = path, .token = m->token}};
+    const struct call both[2] = {call_by(m, "DELETE %s/devices/leaver", path),
+                                 call_by(m, "DELETE %s", path)};
 
     expect_both(holder, both, host);
     PQfinish(holder);

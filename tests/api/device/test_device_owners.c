@@ -156,10 +156,7 @@ TEST(parallel_patches_of_different_fields_are_all_kept)
     ck_status(device_post(m, device_named("Parallel")), 201);
     for (int value = 1; value <= 50; value++) {
         for (int i = 0; i < 4; i++)
-            calls[i] = (struct call){.method = "PATCH",
-                                     .path = DEVICE "/Parallel",
-                                     .token = m->token,
-                                     .body = text("{\"%s\":%d}", fields[i], value)};
+            calls[i] = call_by(m, "PATCH /api/device/Parallel {'%s':%d}", fields[i], value);
         parallel(host, calls, answers, 4);
         for (int i = 0; i < 4; i++)
             ck_status(answers[i], 200);

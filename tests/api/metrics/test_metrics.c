@@ -249,12 +249,6 @@ TEST(counters_keep_their_values_across_a_reload)
     ck_assert(answered(after, "POST", "/api/auth/login", 200) > 0);
 }
 
-static void *ask_slowly(void *arg)
-{
-    ck_status(talk_of(host, platform, "unread-count", "slow@shop.example", ""), 200);
-    return arg;
-}
-
 /* Returns the number after `key` in a line of the log. */
 static double in_line(const char *line, const char *key)
 {
@@ -276,12 +270,13 @@ static const char *slow_line(void)
 
 TEST(a_slow_request_is_logged_with_the_time_of_each_phase)
 {
-    pthread_t asking;
+    const struct call slow = call_by(platform, "GET /api/chat/unread-count/slow@shop.example");
 
     PQclear(PQexec(db, "BEGIN; LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE"));
-    ck_assert_int_eq(pthread_create(&asking, NULL, ask_slowly, NULL), 0);
+    struct pending_call *asking = call_begin(host, &slow);
+
     PQclear(PQexec(db, "SELECT pg_sleep(0.4); COMMIT"));
-    pthread_join(asking, NULL);
+    ck_status(call_end(asking), 200);
     WAIT_UNTIL(slow_line() != NULL, 5000);
     const char *line = slow_line();
 

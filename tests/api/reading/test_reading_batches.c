@@ -46,12 +46,11 @@ static int post_together(const char *key, const char *(*reading)(int i), const c
     struct call calls[TOGETHER];
     int made = 0;
 
-    for (int i = 0; i < TOGETHER; i++)
-        calls[i] = (struct call){.method = "POST",
-                                 .path = text("/api/meter-reads/new/%s", key),
-                                 .token = m->token,
-                                 .headers = headers,
-                                 .body = json_with(dated(reading(i)), "{'unit':'Wh','value':7}")};
+    for (int i = 0; i < TOGETHER; i++) {
+        calls[i] = call_by(m, "POST /api/meter-reads/new/%s %s", key,
+                           json_with(dated(reading(i)), "{'unit':'Wh','value':7}"));
+        calls[i].headers = headers;
+    }
     parallel(host, calls, answers, TOGETHER);
     for (int i = 0; i < TOGETHER; i++) {
         made += answers[i]->status == 201;
@@ -357,10 +356,8 @@ TEST(readings_stored_by_one_statement_get_separate_responses)
         long wanted[METERS];
 
         for (int i = 0; i < METERS; i++)
-            calls[i] = (struct call){.method = "POST",
-                                     .path = text("/api/meter-reads/new/many%d", i),
-                                     .token = m->token,
-                                     .body = reading_of(i, round, days[i], &wanted[i])};
+            calls[i] = call_by(m, "POST /api/meter-reads/new/many%d %s", i,
+                               reading_of(i, round, days[i], &wanted[i]));
         ask_together(&held, calls, answers, METERS);
         for (int i = 0; i < METERS; i++) {
             ck_status(answers[i], wanted[i]);

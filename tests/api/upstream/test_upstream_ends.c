@@ -135,7 +135,7 @@ TEST(many_requests_wait_in_parallel)
     struct answer *answers[MANY];
 
     for (int i = 0; i < MANY; i++)
-        calls[i] = (struct call){.method = "POST", .path = "/relay", .body = body};
+        calls[i] = call_by(NULL, "POST /relay %s", body);
     parallel(host, calls, answers, MANY);
     for (int i = 0; i < MANY; i++)
         ck_status(answers[i], 200);
@@ -143,32 +143,11 @@ TEST(many_requests_wait_in_parallel)
     WAIT_UNTIL(relay_under_way(host) == 0, SOON_MS);
 }
 
-struct waiting {
-    const struct host *host;
-    const char *body;
-    struct answer *answer;
-    pthread_t thread;
-};
-
-static void *send_relay(void *arg)
+static struct pending_call *start(const struct host *on, const char *body)
 {
-    struct waiting *waiting = arg;
-    const struct call call = {.method = "POST", .path = "/relay", .body = waiting->body};
+    const struct call call = call_by(NULL, "POST /relay %s", body);
 
-    waiting->answer = http_send(waiting->host, &call);
-    return NULL;
-}
-
-static void start(struct waiting *waiting, const struct host *on, const char *body)
-{
-    *waiting = (struct waiting){.host = on, .body = body};
-    ck_assert_int_eq(pthread_create(&waiting->thread, NULL, send_relay, waiting), 0);
-}
-
-static struct answer *end(struct waiting *waiting)
-{
-    pthread_join(waiting->thread, NULL);
-    return waiting->answer;
+    return call_begin(on, &call);
 }
 
 /* Returns whether a request is accepted. A request that timed out may use its place longer. */
@@ -186,15 +165,13 @@ TEST(calls_per_account_limits_parallel_requests)
     struct catcher *silent = catcher_of(ANSWER_NONE);
     struct catcher *other = catcher_of(ANSWER_OK);
     const char *body = text("{\"url\":\"%s\",\"timeout\":8000}", catcher_url(silent, ""));
-    struct waiting waiting[2];
+    struct pending_call *waiting[] = {start(few, body), start(few, body)};
 
-    for (int i = 0; i < 2; i++)
-        start(&waiting[i], few, body);
     catcher_wait(silent, 2, SOON_MS);
     ck_error(relay(few, "{ss}", "url", catcher_url(other, "")), 503, "Too many requests to other");
     ck_assert_int_eq((int)relay_outcomes(few, "busy"), 1);
     for (int i = 0; i < 2; i++)
-        ck_status(end(&waiting[i]), 504);
+        ck_status(call_end(waiting[i]), 504);
     WAIT_UNTIL(is_accepted(few, catcher_url(other, "")), SOON_MS);
     ck_assert_int_eq((int)relay_outcomes(few, "late"), 2);
     ck_assert_int_eq((int)relay_outcomes(few, "answered"), 1);
@@ -207,12 +184,12 @@ TEST(memory_for_responses_is_limited)
     struct host *own = relay_start(&spec);
     struct catcher *silent = catcher_of(ANSWER_NONE);
     struct catcher *other = catcher_of(ANSWER_OK);
-    struct waiting waiting;
+    struct pending_call *waiting =
+        start(own, text("{\"url\":\"%s\",\"timeout\":8000}", catcher_url(silent, "")));
 
-    start(&waiting, own, text("{\"url\":\"%s\",\"timeout\":8000}", catcher_url(silent, "")));
     catcher_wait(silent, 1, SOON_MS);
     ck_error(relay(own, "{ss si}", "url", catcher_url(other, ""), "most", 1), 503, "Too many");
-    ck_status(end(&waiting), 504);
+    ck_status(call_end(waiting), 504);
     WAIT_UNTIL(is_accepted(own, catcher_url(other, "")), SOON_MS);
 }
 
@@ -263,15 +240,12 @@ TEST(a_request_in_progress_continues_across_a_reload)
     struct receiver *receiver = receiver_start("upstream-reload");
     const char *body = text("{\"url\":\"%s\",\"method\":\"POST\",\"times\":40}",
                             receiver_url(receiver, "/slow/reload"));
-    struct waiting waiting;
-    int status;
+    struct pending_call *waiting = start(own, body);
 
-    start(&waiting, own, body);
     while (receiver_count(receiver, "/slow/reload") < 1)
         usleep(5000);
-    host_ask(own, "reload", &status);
-    ck_assert_int_eq(status, 0);
-    ck_status(end(&waiting), 200);
+    host_says(own, 0, "reload");
+    ck_status(call_end(waiting), 200);
     ck_assert_int_eq((int)receiver_count(receiver, "/slow/reload"), 40);
     WAIT_UNTIL(one_generation(own), SOON_MS);
     ck_status(relay(own, "{ss}", "url", receiver_url(receiver, "/fast")), 200);
@@ -284,13 +258,12 @@ TEST(a_request_in_progress_continues_during_a_stop)
     struct receiver *receiver = receiver_start("upstream-stop");
     const char *body = text("{\"url\":\"%s\",\"method\":\"POST\",\"times\":20}",
                             receiver_url(receiver, "/slow/stop"));
-    struct waiting waiting;
+    struct pending_call *waiting = start(own, body);
 
-    start(&waiting, own, body);
     while (receiver_count(receiver, "/slow/stop") < 1)
         usleep(5000);
     host_stop(own);
-    ck_status(end(&waiting), 200);
+    ck_status(call_end(waiting), 200);
     ck_assert_int_eq((int)receiver_count(receiver, "/slow/stop"), 20);
 }
 

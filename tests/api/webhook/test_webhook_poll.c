@@ -209,40 +209,19 @@ TEST(dropped_events_are_reported_until_the_consumer_begins_again)
 
 /* ---- long polls ---- */
 
-struct long_poll {
-    pthread_t thread;
-    const struct host *at;
-    const struct person *by;
-    const char *path;
-    struct answer *got;
-};
-
-static void *poll_long(void *arg)
-{
-    struct long_poll *poll = arg;
-
-    poll->got = http(poll->at, "GET", poll->path, poll->by->token, NULL);
-    return NULL;
-}
-
-/* Begins a long poll, and returns when it has looked for events. */
-static void long_poll_begin(struct long_poll *poll, const struct host *at, const struct person *by,
-                            const struct webhook_made *made)
+/* Begins a long poll, and returns when it has looked for events; end it with call_end(). */
+static struct pending_call *long_poll(const struct host *at, const struct person *by,
+                                      const struct webhook_made *made)
 {
     const char *now = sql_text(db, "SELECT clock_timestamp()", 0, NULL);
+    const struct call call = call_by(by, "GET %s/events?wait=25", made->path);
+    struct pending_call *poll = call_begin(at, &call);
 
-    *poll = (struct long_poll){.at = at, .by = by, .path = text("%s/events?wait=25", made->path)};
-    ck_assert_int_eq(pthread_create(&poll->thread, NULL, poll_long, poll), 0);
     sql_soon(db, text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
                       " AND query LIKE '%%webhook_consumer c ON%%' AND query_start > '%s'"
                       " AND pid <> pg_backend_pid()",
                       now));
-}
-
-static const struct answer *long_poll_end(struct long_poll *poll)
-{
-    pthread_join(poll->thread, NULL);
-    return poll->got;
+    return poll;
 }
 
 /* Without the notification, a waiting request would look again after 5 seconds. */
@@ -254,18 +233,17 @@ TEST(a_long_poll_is_woken_by_an_event_on_another_host)
 
     webhook_ready("webhook_poll", 2);
     for (int i = 0; i < 8; i++) {
-        struct long_poll poll;
         const struct host *at = i % 2 ? host : other;
+        struct pending_call *poll = long_poll(at, admin, &made);
 
-        long_poll_begin(&poll, at, admin, &made);
         say(text("news %d", i));
-        const struct answer *got = long_poll_end(&poll);
+        const struct answer *got = call_end(poll);
 
         /* A host that lost or has just opened its connection for notifications ends polls. */
         bool ended = json_array_size(json_object_get(got->json, "events")) == 0;
 
         if (ended)
-            got = http(at, "GET", poll.path, admin->token, NULL);
+            got = ask_on(at, admin, 200, NULL, "GET %s/events?wait=25", made.path);
         ck_assert_int_eq(got->status, 200);
         expect_json(json_object_get(got->json, "events"), "[{'event':'message.new'}]");
         commit(host, &made, "default", answer_int(got, "offset"));
@@ -277,15 +255,14 @@ TEST(a_long_poll_is_woken_by_an_event_on_another_host)
 TEST(a_long_poll_ends_if_its_webhook_is_deleted_or_the_host_reloads)
 {
     struct webhook_made made = poll_make(admin, "");
-    struct long_poll poll;
+    struct pending_call *poll = long_poll(host, admin, &made);
 
-    long_poll_begin(&poll, host, admin, &made);
     ask(admin, 200, NULL, "DELETE %s", made.path);
-    ck_assert_int_eq(long_poll_end(&poll)->status, 404);
+    ck_assert_int_eq(call_end(poll)->status, 404);
     made = poll_make(admin, "");
-    long_poll_begin(&poll, host, admin, &made);
+    poll = long_poll(host, admin, &made);
     ck_prints(host, 0, "", "reload");
-    const struct answer *got = long_poll_end(&poll);
+    const struct answer *got = call_end(poll);
 
     ck_assert_int_eq(got->status, 200);
     ck_assert(got->seconds < 20);
@@ -297,23 +274,21 @@ TEST(a_long_poll_ends_if_its_token_is_revoked)
 {
     struct person *owner = person_make(host, admin, "revoked.poller", NULL);
     struct webhook_made made = poll_make(owner, "");
-    struct long_poll poll;
+    struct pending_call *poll = long_poll(host, owner, &made);
 
-    long_poll_begin(&poll, host, owner, &made);
-    ck_status(http(host, "POST", "/api/auth/logout", owner->token, NULL), 200);
-    const struct answer *got = long_poll_end(&poll);
+    ask(owner, 200, NULL, "POST /api/auth/logout");
+    const struct answer *got = call_end(poll);
 
     ck_assert_int_eq(got->status, 200);
     ck_assert(got->seconds < 20);
     expect_json(got->json, "{'events':[],'offset':0}");
-    ck_status(http(host, "GET", poll.path, owner->token, NULL), 401);
+    ask(owner, 401, NULL, "GET %s/events?wait=25", made.path);
 }
 
 DELIVER_SUITE(webhook_poll, "", 120)
 
 TEST(a_killed_host_loses_neither_events_nor_commits)
 {
-    struct long_poll poll;
     int64_t offset;
 
     deliver_apart("pollkill", "");
@@ -333,9 +308,10 @@ TEST(a_killed_host_loses_neither_events_nor_commits)
     ck_entries("three", host, &made, "", &offset);
     commit(host, &made, "default", offset);
     /* a stop ends a long poll, else the host would have to cut it off */
-    long_poll_begin(&poll, host, admin, &made);
+    struct pending_call *poll = long_poll(host, admin, &made);
+
     host_stop(host);
-    const struct answer *got = long_poll_end(&poll);
+    const struct answer *got = call_end(poll);
 
     ck_assert_msg(got->status == 200, "%ld %s", got->status, got->problem);
 }

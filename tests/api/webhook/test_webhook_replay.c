@@ -127,56 +127,34 @@ TEST(replays_whose_receivers_fail_do_not_keep_other_replays_from_continuing)
     sql_run(db, "DELETE FROM webhook_waiting WHERE webhook > 1000000");
 }
 
-static const char *calling; /* the path of the webhook */
-
-static void *start_replay(void *status)
-{
-    *(long *)status =
-        http(host, "POST", text("%s/replay", calling), admin->token, json_of("{" SINCE "}"))
-            ->status;
-    return NULL;
-}
-
-static void *delete_webhook(void *status)
-{
-    *(long *)status = http(host, "DELETE", calling, admin->token, NULL)->status;
-    return NULL;
-}
-
-/* Commits a statement when the request waits for its lock. Returns the request's status. */
-static long overtake(const struct webhook_made *made, const char *sql, void *(*request)(void *))
+/* Commits a statement when the request, which must get this status, waits for its lock. */
+static void overtake(struct call request, const char *sql, long status)
 {
     PGconn *watch = database_connect(the_postgres, PQdb(db));
-    pthread_t thread;
-    long status = 0;
 
-    calling = made->path;
     sql_run(db, "BEGIN");
     sql_run(db, sql);
-    ck_assert_int_eq(pthread_create(&thread, NULL, request, &status), 0);
+    struct pending_call *pending = call_begin(host, &request);
+
     sql_soon(watch, SQL_LOCK_WAITS);
     sql_run(db, "COMMIT");
-    pthread_join(thread, NULL);
+    ck_status(call_end(pending), status);
     PQfinish(watch);
-    return status;
 }
 
 TEST(a_deleted_webhook_has_no_replay_even_if_both_requests_overlap)
 {
     struct webhook_made made = webhook_make(host, admin, PUBLIC_URL, "message.new");
 
-    ck_assert_int_eq(
-        overtake(&made, text("DELETE FROM webhook_hook WHERE id = %jd", made.id), start_replay),
-        404);
+    overtake(call_by(admin, "POST %s/replay {" SINCE "}", made.path),
+             text("DELETE FROM webhook_hook WHERE id = %jd", made.id), 404);
     made = webhook_make(host, admin, PUBLIC_URL, "message.new");
-    ck_assert_int_eq(
-        overtake(&made,
-                 text("WITH h AS (SELECT id FROM webhook_hook WHERE id = %jd FOR KEY SHARE)"
-                      " INSERT INTO webhook_replay (webhook, since, until, cursor, upto, matched)"
-                      " SELECT id, now(), now(), 0, 1, 1 FROM h",
-                      made.id),
-                 delete_webhook),
-        200);
+    overtake(call_by(admin, "DELETE %s", made.path),
+             text("WITH h AS (SELECT id FROM webhook_hook WHERE id = %jd FOR KEY SHARE)"
+                  " INSERT INTO webhook_replay (webhook, since, until, cursor, upto, matched)"
+                  " SELECT id, now(), now(), 0, 1, 1 FROM h",
+                  made.id),
+             200);
     sql_is(db, 0,
            "SELECT count(*) FROM webhook_replay WHERE webhook NOT IN"
            " (SELECT id FROM webhook_hook)");

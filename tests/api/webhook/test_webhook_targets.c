@@ -201,10 +201,8 @@ TEST(parallel_webhook_tests_are_limited_per_account)
 
     ping(&fast, "{'success':true}");
     for (int i = 0; i < PARALLEL_MAX - 1; i++)
-        calls[i] = (struct call){
-            .method = "POST", .path = text("%s/test", slow.path), .token = user->token};
-    calls[PARALLEL_MAX - 1] =
-        (struct call){.method = "POST", .path = text("%s/test", fast.path), .token = admin->token};
+        calls[i] = call_by(user, "POST %s/test", slow.path);
+    calls[PARALLEL_MAX - 1] = call_by(admin, "POST %s/test", fast.path);
     parallel(lenient, calls, answers, PARALLEL_MAX);
     for (int i = 0; i < PARALLEL_MAX - 1; i++) {
         refused += answers[i]->status == 503;
