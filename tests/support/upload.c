@@ -70,6 +70,17 @@ struct answer *upload_send(const struct host *host, const char *method, const ch
     return answer;
 }
 
+struct call upload_call(const char *path, const struct person *who, struct upload_body *body)
+{
+    upload_close(body);
+    return (struct call){.method = "POST",
+                         .path = path,
+                         .token = who->token,
+                         .type = UPLOAD_TYPE,
+                         .body = kept(body->bytes),
+                         .length = body->length};
+}
+
 char *upload_noise(unsigned seed, size_t length)
 {
     static const char hard[] = "\r\n--" UPLOAD_BOUNDARY;

@@ -29,6 +29,10 @@ void upload_close(struct upload_body *body);
 struct answer *upload_send(const struct host *host, const char *method, const char *path,
                            const struct person *who, struct upload_body *body);
 
+/* Closes the body and returns a POST for functions that take a call; it lives as long as the
+ * process. */
+struct call upload_call(const char *path, const struct person *who, struct upload_body *body);
+
 /* Returns `length` bytes that depend on the seed and contain many CR LF and dashes. */
 char *upload_noise(unsigned seed, size_t length);
 

@@ -69,12 +69,9 @@ TEST(a_change_is_recorded_with_its_actor_origin_fields_and_outcome)
     const char *path = text("/api/admin/users/%jd", person->id);
     static const char *const headers[] = {"X-Request-Id: audit-1", "X-Forwarded-For: 203.0.113.9",
                                           NULL};
-    const struct call call = {.method = "PUT",
-                              .path = path,
-                              .token = admin->token,
-                              .body = "{\"status\":\"Suspended\",\"nonsense\":1}",
-                              .headers = headers};
+    struct call call = call_by(admin, "PUT %s {'status':'Suspended','nonsense':1}", path);
 
+    call.headers = headers;
     ck_status(http_send(host, &call), 200);
     const json_t *record = record_of(text("target=%s", path));
 
@@ -230,13 +227,14 @@ TEST(a_reused_refresh_token_is_recorded)
                                "'remember':true}",
                                person->email, person->password);
     const char *set = answer_header(login, "Set-Cookie");
-    const char *headers[] = {text("Cookie: %.*s", (int)strcspn(set, ";"), set), NULL};
-    const struct call call = {.method = "POST", .path = "/api/auth/refresh", .headers = headers};
+    struct exchange refresh = {"POST /api/auth/refresh", NULL, 200,
+                               .header = text("Cookie: %.*s", (int)strcspn(set, ";"), set)};
 
-    ck_status(http_send(host, &call), 200);
+    ask_with(&refresh);
     ck_assert_uint_eq(records("action=auth/refresh"), 0);
     sql_run(db, "UPDATE auth_refresh SET rotated = rotated - interval '61 seconds'");
-    ck_status(http_send(host, &call), 401);
+    refresh.status = 401;
+    ask_with(&refresh);
     expect_json(record_of("action=auth/refresh"),
                 text("{'account':null,'email':'%s','status':401}", person->email));
 }

@@ -224,18 +224,12 @@ TEST(a_request_that_was_answered_is_not_lost)
 TEST(a_mail_is_in_the_language_of_the_browser)
 {
     struct person *person = person_of("german", NULL);
-    const char *body = text("{\"email\":\"%s\"}", person->email);
     size_t count = 2;
 
     EACH_TEXT (language, "fr;q=0.9, de-AT, en", "de, \xff\xfe",
                text("de, %s\u00e9", text_repeated("x", 59))) {
-        const char *const headers[] = {text("Accept-Language: %s", language), NULL};
-
-        ck_status(http_send(host, &(struct call){.method = "POST",
-                                                 .path = RESET "-request",
-                                                 .body = body,
-                                                 .headers = headers}),
-                  202);
+        ask_with((&(struct exchange){text("POST " RESET "-request {'email':'%s'}", person->email),
+                                     NULL, 202, .header = text("Accept-Language: %s", language)}));
         ck_assert_str_eq(mail_header(mailbox_wait(mailbox, person->email, ++count), "Subject"),
                          "busbar: neues Passwort wählen");
     }

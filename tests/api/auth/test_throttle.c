@@ -50,16 +50,20 @@ static const char *login_of(const char *email, const char *password)
     return text("{\"username\":\"%s\",\"password\":\"%s\"}", email, password);
 }
 
-/* Sends a login with that client address. */
-static struct answer *login_from(const struct host *host, const char *address, const char *email,
-                                 const char *password)
+/* Sends a request with that client address. */
+static struct answer *post_from(const struct host *host, const char *address, struct call call)
 {
     const char *headers[] = {text("X-Forwarded-For: %s", address), NULL};
 
-    return http_send(host, &(struct call){.method = "POST",
-                                          .path = "/api/auth/login",
-                                          .body = login_of(email, password),
-                                          .headers = headers});
+    call.headers = headers;
+    return http_send(host, &call);
+}
+
+static struct answer *login_from(const struct host *host, const char *address, const char *email,
+                                 const char *password)
+{
+    return post_from(host, address,
+                     call_by(NULL, "POST /api/auth/login %s", login_of(email, password)));
 }
 
 static void guess(const struct host *host, const char *address, int times)
@@ -164,16 +168,11 @@ TEST(logins_of_pending_accounts_count_as_failures)
 
 static struct answer *register_from(const struct host *host, const char *address, const char *name)
 {
-    const char *headers[] = {text("X-Forwarded-For: %s", address), NULL};
-
-    return http_send(host, &(struct call){.method = "POST",
-                                          .path = "/api/user/register",
-                                          .headers = headers,
-                                          .body = text("{\"firstName\":\"A\",\"lastName\":\"B\","
-                                                       "\"email\":\"%s@example.com\","
-                                                       "\"password\":\"long enough\","
-                                                       "\"orgName\":\"Of %s\"}",
-                                                       name, name)});
+    return post_from(host, address,
+                     call_by(NULL,
+                             "POST /api/user/register {'firstName':'A','lastName':'B','email':"
+                             "'%s@example.com','password':'long enough','orgName':'Of %s'}",
+                             name, name));
 }
 
 static void few_registrations(const struct host *host, const struct host *other, const char *name)
@@ -289,12 +288,10 @@ static int refused_guesses(const struct host *host, const char *email)
 
     for (int i = 0; i < GUESSERS; i++) {
         headers[i][0] = text("X-Forwarded-For: 198.51.100.%d", i + 1);
-        calls[i] = (struct call){
-            .method = "POST",
-            .path = "/api/auth/login",
-            .headers = headers[i],
-            .body = login_of(email ? email : text("guessed%d@example.com", i), "a wrong guess"),
-        };
+        calls[i] =
+            call_by(NULL, "POST /api/auth/login %s",
+                    login_of(email ? email : text("guessed%d@example.com", i), "a wrong guess"));
+        calls[i].headers = headers[i];
     }
     parallel(host, calls, answers, GUESSERS);
     for (int i = 0; i < GUESSERS; i++) {

@@ -42,15 +42,10 @@ TEST(parallel_uploads_with_one_idempotency_key_make_one_job)
     struct answer *answers[TWINS];
 
     upload_file(&body, "file", "x.csv", csv, strlen(csv));
-    upload_close(&body);
-    for (int i = 0; i < TWINS; i++)
-        calls[i] = (struct call){.method = "POST",
-                                 .path = BULK "?type=Things",
-                                 .token = who->token,
-                                 .type = UPLOAD_TYPE,
-                                 .headers = headers,
-                                 .body = body.bytes,
-                                 .length = body.length};
+    calls[0] = upload_call(BULK "?type=Things", who, &body);
+    calls[0].headers = headers;
+    for (int i = 1; i < TWINS; i++)
+        calls[i] = calls[0];
     parallel(host, calls, answers, TWINS);
     for (int i = 0; i < TWINS; i++) {
         if (answers[i]->status == 201) {
@@ -62,7 +57,6 @@ TEST(parallel_uploads_with_one_idempotency_key_make_one_job)
     }
     ck_assert_ptr_nonnull(made);
     ck_assert_str_eq(ck_status(http_send(host, &calls[0]), 201)->body, made);
-    free(body.bytes);
     ck_assert_int_eq(jobs_of(who), 1);
     bulk_no_orphans();
     ck_assert_int_lt(usage_of(who), 2 * (4096 + (int64_t)strlen(csv)));

@@ -278,30 +278,22 @@ TEST(old_jobs_are_deleted_by_the_sweep)
     ck_assert_str_eq(bulk_row(bulk_log_of(m, waiting, ""), 0), "1 - pending");
 }
 
-struct sending {
-    pthread_t thread;
-    struct answer *answer;
-};
-
-static void *send_things(void *arg)
-{
-    ((struct sending *)arg)->answer = bulk_things(m, "name,amount\nswept1,1\nswept2,2\n");
-    return NULL;
-}
-
 /* The test deletes the job as the sweep does if an upload takes longer than an hour. */
 TEST(an_upload_deleted_by_the_sweep_while_it_arrives_is_refused)
 {
     PGconn *holder = bulk_hold("ACCESS EXCLUSIVE");
-    struct sending sending;
+    struct upload_body body = {NULL, 0};
 
-    ck_assert_int_eq(pthread_create(&sending.thread, NULL, send_things, &sending), 0);
+    upload_file(&body, "file", "x.csv", "name,amount\nswept1,1\nswept2,2\n", 30);
+    const struct call call = upload_call(BULK "?type=Things", m, &body);
+    struct pending_call *sending = call_begin(host, &call);
+
     sql_soon(db, "SELECT count(*) FROM pg_locks WHERE relation = 'heap_thing'::regclass"
                  " AND NOT granted");
     sql_run(db, "DELETE FROM bulk_job WHERE status = 'arriving'");
     bulk_release(holder);
-    pthread_join(sending.thread, NULL);
-    ck_error(sending.answer, 503, "The bulk upload took too long and was removed: send it again");
+    ck_error(call_end(sending), 503,
+             "The bulk upload took too long and was removed: send it again");
     bulk_no_orphans();
 }
 

@@ -179,14 +179,9 @@ TEST(a_repeated_request_stores_one_message)
     size_t before = talk_length(host, user, &talk);
 
     upload_file(&body, "files", "once.txt", "once", 4);
-    upload_close(&body);
-    struct call call = {.method = "POST",
-                        .path = path_of(&talk),
-                        .token = user->token,
-                        .body = body.bytes,
-                        .length = body.length,
-                        .type = UPLOAD_TYPE,
-                        .headers = headers};
+    struct call call = upload_call(path_of(&talk), user, &body);
+
+    call.headers = headers;
     struct answer *one = ck_status(http_send(host, &call), 201);
     struct answer *two = ck_status(http_send(host, &call), 201);
 

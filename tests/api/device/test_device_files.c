@@ -391,28 +391,23 @@ static struct upload_body shared(const char *content)
     return body;
 }
 
-static void *share_later(void *content)
-{
-    struct upload_body body = shared(content);
-
-    return upload_send(host, "PATCH", DEVICE "/Sharer", m, &body);
-}
-
 /*
  * Registers two devices, the first one with the content, and sends the content for the second one.
  * Returns the registration of the first one once the transaction that adds the second document
  * waits for `lock`, which `db` holds.
  */
-static struct answer *share(const char *lock, const char *content, pthread_t *thread)
+static struct answer *share(const char *lock, const char *content, struct pending_call **later)
 {
-    struct upload_body body = shared(content);
+    struct upload_body body = shared(content), second = shared(content);
+    struct call call = upload_call(DEVICE "/Sharer", m, &second);
 
+    call.method = "PATCH";
     upload_field(&body, "deviceToRegister", text("{\"externalId\":\"First %s\"}", content));
     struct answer *made = ck_status(upload_send(host, "POST", DEVICE, m, &body), 201);
 
     sql_run(db, "BEGIN");
     sql_run(db, lock);
-    ck_assert_int_eq(pthread_create(thread, NULL, share_later, (char *)content), 0);
+    *later = call_begin(host, &call);
     database_soon(the_postgres, database, SQL_LOCK_WAITS);
     return made;
 }
@@ -421,16 +416,16 @@ static struct answer *share(const char *lock, const char *content, pthread_t *th
 TEST(a_document_whose_content_is_deleted_before_the_commit_is_refused)
 {
     struct upload_body body = files_named("Sharer"), again = shared("shared content");
-    struct answer *answer;
-    pthread_t thread;
+    struct pending_call *later;
 
     ck_status(files_post(host, m, &body), 201);
     const struct answer *made =
-        share("LOCK TABLE device_document IN SHARE MODE", "shared content", &thread);
+        share("LOCK TABLE device_document IN SHARE MODE", "shared content", &later);
 
     sql_run(db, text("DELETE FROM device_document WHERE id = '%s'", files_document(made, 0, "id")));
     sql_run(db, "COMMIT");
-    pthread_join(thread, (void **)&answer);
+    struct answer *answer = call_end(later);
+
     ck_error(answer, 503, "Another document with this content was deleted meanwhile");
     ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
     answer = ck_status(upload_send(host, "PATCH", DEVICE "/Sharer", m, &again), 200);
@@ -440,18 +435,17 @@ TEST(a_document_whose_content_is_deleted_before_the_commit_is_refused)
 /* The other document cannot be deleted until the commit, so a sweep always finds one of them. */
 TEST(a_document_is_kept_until_the_commit_of_another_one_with_its_content)
 {
-    struct answer *answer;
-    pthread_t thread;
+    struct pending_call *later;
     const struct answer *made =
-        share("LOCK TABLE device_usage IN EXCLUSIVE MODE", "kept content", &thread);
+        share("LOCK TABLE device_usage IN EXCLUSIVE MODE", "kept content", &later);
     const char *select = text("SELECT count(*) FROM (SELECT FROM device_document WHERE id = '%s'"
                               " FOR UPDATE SKIP LOCKED) d",
                               files_document(made, 0, "id"));
 
     sql_is(db, 0, "%s", select);
     sql_run(db, "ROLLBACK");
-    pthread_join(thread, (void **)&answer);
-    answer = ck_status(answer, 200);
+    struct answer *answer = ck_status(call_end(later), 200);
+
     sql_is(db, 1, "%s", select);
     ask(m, 200, NULL, "DELETE " DEVICE "/First%%20kept%%20content/documents/%s",
         files_document(made, 0, "id"));
@@ -488,13 +482,7 @@ static void at_once(const struct host *bounded, const struct person *who)
     for (int i = 0; i < AT_ONCE; i++) {
         struct upload_body body = piece_named(text("%c at once", 'A' + i));
 
-        upload_close(&body);
-        calls[i] = (struct call){.method = "POST",
-                                 .path = DEVICE,
-                                 .token = who->token,
-                                 .type = UPLOAD_TYPE,
-                                 .body = kept(body.bytes),
-                                 .length = body.length};
+        calls[i] = upload_call(DEVICE, who, &body);
     }
     parallel(bounded, calls, answers, AT_ONCE);
     for (int i = 0; i < AT_ONCE; i++) {

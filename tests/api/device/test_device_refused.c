@@ -13,21 +13,19 @@ static void set_up(void)
     m = person_make(host, admin, "refused.m", NULL);
 }
 
-static struct call post_of(const char *type, const char *const *headers, const char *bytes,
-                           size_t length)
+/* Returns a POST with a body of another type, or with another boundary. */
+static struct call post_of(const char *type, const char *const *headers, const char *body)
 {
-    return (struct call){.method = "POST",
-                         .path = DEVICE,
-                         .token = m->token,
-                         .type = type,
-                         .headers = headers,
-                         .body = bytes,
-                         .length = length};
+    struct call call = call_by(m, "POST " DEVICE " %s", body);
+
+    call.type = type;
+    call.headers = headers;
+    return call;
 }
 
-static struct answer *post_as(const char *type, const char *bytes, size_t length)
+static struct answer *post_as(const char *type, const struct upload_body *body)
 {
-    const struct call call = post_of(type, NULL, bytes, length);
+    const struct call call = post_of(type, NULL, body->bytes);
 
     return http_send(host, &call);
 }
@@ -37,9 +35,9 @@ TEST(malformed_multipart_bodies_are_refused)
     struct upload_body body = files_named("Malformed");
 
     upload_file(&body, "SF_02C", "x", "content", 7);
-    ck_error(post_as(UPLOAD_TYPE, body.bytes, body.length), 400, "Malformed multipart body");
-    ck_error(post_as("multipart/form-data", body.bytes, body.length), 400, "The boundary");
-    ck_error(post_as("multipart/mixed; boundary=x", body.bytes, body.length), 415, "");
+    ck_error(post_as(UPLOAD_TYPE, &body), 400, "Malformed multipart body");
+    ck_error(post_as("multipart/form-data", &body), 400, "The boundary");
+    ck_error(post_as("multipart/mixed; boundary=x", &body), 415, "");
     free(body.bytes);
     body = files_named("Malformed");
     upload_part(&body, text("name=\"SF_02C\"; filename=\"%s\"", text_repeated("x", 65535)), "1", 1);
@@ -142,11 +140,10 @@ TEST(a_refused_upload_does_not_use_up_its_idempotency_key)
 
         if (i == 0)
             upload_file(&body, "OTHER", "x", "nobody asked for it", 19);
-        upload_close(&body);
-        const struct call call = post_of(UPLOAD_TYPE, headers, body.bytes, body.length);
+        struct call call = upload_call(DEVICE, m, &body);
 
+        call.headers = headers;
         ck_status(http_send(host, &call), i ? 201 : 400);
-        free(body.bytes);
     }
 }
 
@@ -181,11 +178,11 @@ TEST(refused_uploads_do_not_remove_the_same_file_of_a_parallel_upload)
         int before = files_now(store), won = 0;
 
         upload_file(&body, "SF_02C", "x", content, strlen(content));
-        upload_close(&body);
+        const struct call call = upload_call(DEVICE, m, &body);
+
         for (int i = 0; i < RACERS; i++)
-            calls[i] = post_of(UPLOAD_TYPE, NULL, body.bytes, body.length);
+            calls[i] = call;
         parallel(host, calls, answers, RACERS);
-        free(body.bytes);
         for (int i = 0; i < RACERS; i++) {
             won += answers[i]->status == 201;
             if (answers[i]->status != 201)
@@ -219,7 +216,7 @@ TEST(a_repeated_upload_with_another_boundary_gets_the_same_response)
         const char *boundary = rows[i].boundary;
         const struct call call =
             post_of(text("multipart/form-data; boundary=%s", boundary), headers,
-                    text(pattern, boundary, "Repeated", boundary, rows[i].content, boundary), 0);
+                    text(pattern, boundary, "Repeated", boundary, rows[i].content, boundary));
         struct answer *answer = ck_status(http_send(host, &call), rows[i].status);
 
         first = first ? first : answer->body;
@@ -238,7 +235,7 @@ TEST(parallel_uploads_with_one_idempotency_key_keep_one_file)
 
     for (int i = 0; i < TWINS; i++)
         calls[i] = post_of("multipart/form-data; boundary=b", headers,
-                           text(pattern, "b", "Twin uploads", "b", "of twins", "b"), 0);
+                           text(pattern, "b", "Twin uploads", "b", "of twins", "b"));
     parallel(host, calls, answers, TWINS);
     for (int i = 0; i < TWINS; i++)
         ck_assert_str_eq(ck_status(answers[i], 201)->body, answers[0]->body);

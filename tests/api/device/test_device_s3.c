@@ -6,6 +6,7 @@
  */
 #include "s3.h"
 #include "secrets.h"
+#include "talk.h"
 
 #define WRONG_KEY "a-key-that-the-server-does-not-know"
 #define WHOLE                                                                                      \
@@ -211,27 +212,23 @@ TEST(the_sweep_removes_leftovers_of_a_host_killed_in_an_upload)
     expect_swept(before);
 }
 
-static void *post_slowly(void *arg)
-{
-    *(struct answer **)arg = s3_post(host, "Fenced", "too late", 8);
-    return NULL;
-}
-
 /* If the sweep ended an upload, its documents are never stored, however late it finishes. */
 TEST(an_upload_aborted_by_the_sweep_is_refused)
 {
+    struct upload_body body = files_named("Fenced");
     int before = bucket_objects(bucket);
-    struct answer *answer = NULL;
-    pthread_t thread;
+
+    upload_file(&body, "SF_02C", "a.bin", "too late", 8);
+    const struct call call = upload_call(DEVICE, m, &body);
 
     db = database_connect(the_postgres, s3_database);
     sql_run(db, "DELETE FROM device_upload"); /* leftovers of killed hosts */
     bucket_mode(bucket, "slow");
-    ck_assert_int_eq(pthread_create(&thread, NULL, post_slowly, &answer), 0);
+    struct pending_call *pending = call_begin(host, &call);
+
     sql_soon(db, "SELECT count(*) FROM device_upload");
     sql_run(db, "DELETE FROM device_upload");
-    pthread_join(thread, NULL);
-    s3_expect_refused(answer);
+    s3_expect_refused(call_end(pending));
     bucket_mode(bucket, "pass");
     ck_error(s3_get(host, DEVICE "/Fenced"), 404, "");
     expect_swept(before);

@@ -53,15 +53,8 @@ TEST_EACH(a_bucket_that_fails_loses_no_message, sizeof modes / sizeof *modes)
     int asked = 0;
 
     upload_file(&body, "SF_02C", "x", modes[_i], strlen(modes[_i]));
-    upload_close(&body);
-    const struct call post = {.method = "POST",
-                              .path = DEVICE,
-                              .token = by->token,
-                              .type = UPLOAD_TYPE,
-                              .body = body.bytes,
-                              .length = body.length};
-    const struct call chain = {
-        .method = "GET", .path = text("/api/chat/chain/%s", away.head), .token = by->token};
+    const struct call post = upload_call(DEVICE, by, &body);
+    const struct call chain = call_by(by, "GET /api/chat/chain/%s", away.head);
 
     ck_status(talk_post(host, by, &away, "away@shop.example", "second"), 201);
     ck_status(talk_post(host, by, &here, "here@shop.example", "second"), 201);

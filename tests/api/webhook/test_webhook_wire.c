@@ -210,16 +210,11 @@ enum { TRACEPARENT = 55, SPAN_AT = 36, FLAGS_AT = 53 };
 
 static void post_traced(const char *entry)
 {
-    static const char *const headers[] = {"traceparent: 00-" TRACE "-" SPAN "-01", NULL};
-    json_t *json = json_pack("{ss ss}", "username", ADMIN_EMAIL, "chatEntry", entry);
-    struct call call = {.method = "POST",
-                        .path = text("/api/chat/conversations/%jd/messages", deliver_talk.id),
-                        .token = admin->token,
-                        .body = kept(json_dumps(json, 0)),
-                        .headers = headers};
-
-    json_decref(json);
-    ck_status(http_send(host, &call), 201);
+    ask_with((&(struct exchange){
+        text("POST /api/chat/conversations/%jd/messages {'username':'" ADMIN_EMAIL
+             "','chatEntry':'%s'}",
+             deliver_talk.id, entry),
+        admin, 201, .header = "traceparent: 00-" TRACE "-" SPAN "-01"}));
 }
 
 static const char *traceparent_of(const struct caught *caught)
