@@ -26,16 +26,10 @@ static void set_up(void)
     person = person_make(host, admin, "known", NULL);
 }
 
-static struct answer *login(const char *username, const char *password)
+static struct answer *login(const char *username, const char *password, long status)
 {
-    return http(host, "POST", "/api/auth/login", NULL,
-                json_pack("{ss ss}", "username", username, "password", password));
-}
-
-static struct answer *login_json(const char *body)
-{
-    return http_send(host,
-                     &(struct call){.method = "POST", .path = "/api/auth/login", .body = body});
+    return ask(NULL, status, status == 401 ? "Unauthorized" : NULL,
+               "POST /api/auth/login {'username':'%s','password':'%s'}", username, password);
 }
 
 /* Returns the CPU time of the thread that hashes passwords, in nanoseconds. */
@@ -67,7 +61,7 @@ static unsigned long long refused_ns(const char *username)
     for (int i = 0; i < TRIES; i++) {
         unsigned long long before = hash_ns();
 
-        ck_status(login(username, "a guess or two"), 401);
+        login(username, "a guess or two", 401);
         before = hash_ns() - before;
         least = before < least ? before : least;
     }
@@ -92,8 +86,8 @@ TEST(unknown_accounts_and_wrong_passwords_take_the_same_hashing_time)
 
 TEST(unknown_accounts_and_wrong_passwords_get_the_same_response)
 {
-    struct answer *unknown = ck_error(login("nobody@example.com", "a guess"), 401, "");
-    struct answer *wrong = ck_error(login(person->email, "a guess"), 401, "");
+    struct answer *unknown = login("nobody@example.com", "a guess", 401);
+    struct answer *wrong = login(person->email, "a guess", 401);
     static const char *const keys[] = {"statusCode", "message", "error"};
 
     ck_assert_uint_eq(json_object_size(unknown->json), 4);
@@ -114,16 +108,15 @@ TEST(the_account_status_is_shown_only_after_the_correct_password)
 
     for (size_t i = 0; i < COUNT(states); i++) {
         ck_status(person_change(host, admin, other, "status", states[i][0]), 200);
-        ck_error(login(other->email, other->password), 403, states[i][1]);
-        ck_error(login(other->email, "a guess"), 401, "Unauthorized");
-        json_t *access = json_pack("{ss ss}", "username", other->email, "password", "a guess");
+        EACH_TEXT (path, "login", "getAccess") {
+            const char *form = "POST /api/auth/%s {'username':'%s','password':'%s'}";
 
-        ck_error(http(host, "POST", "/api/auth/getAccess", NULL, access), 401, "Unauthorized");
-        access = json_pack("{ss ss}", "username", other->email, "password", other->password);
-        ck_error(http(host, "POST", "/api/auth/getAccess", NULL, access), 403, states[i][1]);
+            ask(NULL, 403, states[i][1], form, path, other->email, other->password);
+            ask(NULL, 401, "Unauthorized", form, path, other->email, "a guess");
+        }
     }
     ck_status(person_change(host, admin, other, "status", "Deleted"), 200);
-    ck_error(login(other->email, other->password), 401, "Unauthorized");
+    login(other->email, other->password, 401);
 }
 
 /* Sends a POST from another address than the client of the tests. */
@@ -167,7 +160,7 @@ TEST(excess_parallel_logins_of_one_address_are_refused_and_delay_no_other)
         wires[i] = send_login(host, "known@example.com");
     ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
     for (int i = 0; i < 4; i++)
-        ck_status(login(person->email, person->password), 200);
+        login(person->email, person->password, 200);
     ask(NULL, 200, NULL, "GET /api/health");
     for (int i = 0; i < LOGINS; i++) {
         const struct wire_answer *answer = receive(wires[i]);
@@ -179,7 +172,7 @@ TEST(excess_parallel_logins_of_one_address_are_refused_and_delay_no_other)
     ck_assert_int_eq(good + busy, LOGINS);
     ck_assert_int_ge(good, 8);
     ck_assert_msg(busy > 0, "200 logins at once were all hashed: the queue is not bounded");
-    ck_status(login(person->email, person->password), 200);
+    login(person->email, person->password, 200);
 }
 
 /* Logins of one account, or of 64; all from one address. */
@@ -233,7 +226,7 @@ TEST(parallel_registrations_do_not_block_logins)
         wires[i] = send_registration((int)i);
     ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
     for (int i = 0; i < 4; i++)
-        ck_status(login(person->email, person->password), 200);
+        login(person->email, person->password, 200);
     for (size_t i = 0; i < COUNT(wires); i++) {
         const int status = receive(wires[i])->status;
 
@@ -245,80 +238,69 @@ TEST(parallel_registrations_do_not_block_logins)
     ck_assert_int_ge(refused, 1);
 }
 
-static struct answer *register_with(const char *name, const char *password)
+static struct answer *register_with(const char *email, const char *password, long status)
 {
-    return http(host, "POST", "/api/user/register", NULL,
-                json_pack("{ss ss ss ss ss}", "firstName", "A", "lastName", "B", "email",
-                          text("%s@example.com", name), "password", password, "orgName",
-                          text("Org of %s", name)));
+    return ask(NULL, status, NULL,
+               "POST /api/user/register {'firstName':'A','lastName':'B','email':'%s',"
+               "'password':'%s','orgName':'Org of %zu letters'}",
+               email, password, strlen(password));
+}
+
+/* Registers and approves an account, which can log in then. */
+static void approve_with(const char *email, const char *password)
+{
+    struct person made = {.id = answer_int(register_with(email, password, 201), "id")};
+
+    ck_status(person_change(host, admin, &made, "status", "Active"), 200);
+    login(email, password, 200);
 }
 
 TEST(passwords_are_compared_whole_and_invalid_ones_refused)
 {
-    const char *long_one = text_repeated("x", 256),
-               *ring = text_repeated("\xc3\xa5ngstr\xc3\xb6m ", 10);
-    struct answer *made = ck_status(register_with("long", long_one), 201);
-    struct person other = {.id = answer_int(made, "id"), .email = "long@example.com"};
-
-    ck_status(person_change(host, admin, &other, "status", "Active"), 200);
-    ck_status(login(other.email, long_one), 200);
-    ck_error(login(other.email, text_repeated("x", 255)), 401, "Unauthorized");
-    ck_error(login(other.email, text_repeated("x", 72)), 401, "Unauthorized");
-    ck_error(login(other.email, text("%sy", text_repeated("x", 255))), 401, "Unauthorized");
-    ck_error(login(other.email, text_repeated("x", 257)), 401, "Unauthorized");
-    ck_error(login(other.email, text_repeated("x", 30000)), 401, "Unauthorized");
-    ck_error(login(other.email, text_repeated("x", 1 << 20)), 413, "");
-    ck_error(register_with("longer", text_repeated("x", 257)), 400, "");
-    ck_error(register_with("huge", text_repeated("x", 1 << 20)), 413, "");
-    ck_error(register_with("seven", "1234567"), 400, "");
-    made = ck_status(register_with("ring", ring), 201);
-    other = (struct person){.id = answer_int(made, "id"), .email = "ring@example.com"};
-    ck_status(person_change(host, admin, &other, "status", "Active"), 200);
-    ck_status(login(other.email, ring), 200);
-    ck_error(login(other.email, text_repeated("a\xcc\x8angstro\xcc\x88m ", 10)), 401,
-             "Unauthorized");
-    ck_error(login_json("{\"username\":\"known@example.com\",\"password\":\"password of "
-                        "known\\u0000x\"}"),
-             400, "");
+    approve_with("long@example.com", text_repeated("x", 256));
+    login("long@example.com", text_repeated("x", 255), 401);
+    login("long@example.com", text_repeated("x", 72), 401);
+    login("long@example.com", text("%sy", text_repeated("x", 255)), 401);
+    login("long@example.com", text_repeated("x", 257), 401);
+    login("long@example.com", text_repeated("x", 30000), 401);
+    login("long@example.com", text_repeated("x", 1 << 20), 413);
+    register_with("longer@example.com", text_repeated("x", 257), 400);
+    register_with("huge@example.com", text_repeated("x", 1 << 20), 413);
+    register_with("seven@example.com", "1234567", 400);
+    approve_with("ring@example.com", text_repeated("\xc3\xa5ngstr\xc3\xb6m ", 10));
+    login("ring@example.com", text_repeated("a\xcc\x8angstro\xcc\x88m ", 10), 401);
+    login("known@example.com", "password of known\\u0000x", 400);
 }
 
 TEST(an_email_in_any_case_or_with_blanks_is_one_account)
 {
-    static const char *const spellings[] = {"KNOWN@EXAMPLE.COM", "Known@example.com",
-                                            " known@example.com", "known@example.com\t"};
-
-    for (size_t i = 0; i < COUNT(spellings); i++) {
-        ck_status(login(spellings[i], person->password), 200);
-        json_t *again =
-            json_pack("{ss ss ss ss ss}", "firstName", "A", "lastName", "B", "email", spellings[i],
-                      "password", "long enough", "orgName", text("Another organization %zu", i));
-
-        ck_error(http(host, "POST", "/api/user/register", NULL, again), 409, "");
+    EACH_TEXT (spelling, "KNOWN@EXAMPLE.COM", "Known@example.com", " known@example.com",
+               "known@example.com\\t") {
+        login(spelling, person->password, 200);
+        register_with(spelling, "long enough", 409);
     }
     PGconn *db = database_connect(the_postgres, "login");
 
     sql_is(db, 1, "SELECT count(*) FROM auth_account WHERE email ILIKE '%%known@example.com%%'");
-    sql_is(db, 0, "SELECT count(*) FROM auth_organisation WHERE name LIKE 'Another%%'");
+    sql_is(db, 0, "SELECT count(*) FROM auth_organisation WHERE name LIKE 'Org of 11 %%'");
     PQfinish(db);
-    ck_status(
-        login_json(text("{\"email\":\"%s\",\"password\":\"%s\"}", person->email, person->password)),
-        200);
+    ask(NULL, 200, NULL, "POST /api/auth/login {'email':'%s','password':'%s'}", person->email,
+        person->password);
 }
 
 TEST(credentials_that_are_not_strings_are_400)
 {
-    EACH_TEXT (
-        body, "{\"email\":{\"$gt\":\"\"},\"password\":\"12345678\"}",
-        "{\"email\":[\"known@example.com\"],\"password\":\"12345678\"}",
-        "{\"email\":null,\"password\":\"12345678\"}",
-        "{\"username\":\"known@example.com\",\"password\":{\"$ne\":\"x\"}}",
-        "{\"username\":\"known@example.com\",\"password\":null}",
-        "{\"username\":\"known@example.com\",\"password\":true}",
-        "{\"username\":\"known@example.com\",\"password\":12345678}",
-        "{\"username\":\"known@example.com\"}", "{\"password\":\"12345678\"}",
-        "{\"username\":\"known@example.com\",\"username\":\"a@b.c\",\"password\":\"12345678\"}",
-        "[]", "\"known@example.com\"", "null", "{", "")
-        ck_error(login_json(body), 400, "");
+    EACH_TEXT (body, " {'email':{'$gt':''},'password':'12345678'}",
+               " {'email':['known@example.com'],'password':'12345678'}",
+               " {'email':null,'password':'12345678'}",
+               " {'username':'known@example.com','password':{'$ne':'x'}}",
+               " {'username':'known@example.com','password':null}",
+               " {'username':'known@example.com','password':true}",
+               " {'username':'known@example.com','password':12345678}",
+               " {'username':'known@example.com'}", " {'password':'12345678'}",
+               " {'username':'known@example.com','username':'a@b.c','password':'12345678'}", " []",
+               " \"known@example.com\"", " null", " {", " ")
+        ask(NULL, 400, NULL, "POST /api/auth/login%s", body);
 }
 
 TEST(unknown_credentials_of_any_form_are_401)
@@ -334,19 +316,16 @@ TEST(unknown_credentials_of_any_form_are_401)
         {"\xe2\x80\xaeknown@example.com", "password of known"},
         {"' OR 1=1 --", "12345678"},
     };
-    struct answer *usual = ck_error(login("nobody@example.com", "12345678"), 401, "Unauthorized");
+    struct answer *usual = login("nobody@example.com", "12345678", 401);
 
-    for (size_t i = 0; i < COUNT(pairs); i++) {
-        struct answer *odd = ck_error(login(pairs[i][0], pairs[i][1]), 401, "Unauthorized");
-
-        ck_assert_uint_eq(odd->length, usual->length);
-    }
-    ck_error(login(text_repeated("known@example.com", 1500), "12345678"), 401, "Unauthorized");
+    for (size_t i = 0; i < COUNT(pairs); i++)
+        ck_assert_uint_eq(login(pairs[i][0], pairs[i][1], 401)->length, usual->length);
+    login(text_repeated("known@example.com", 1500), "12345678", 401);
 }
 
 TEST(a_login_response_has_the_token_and_no_store)
 {
-    struct answer *answer = ck_status(login(person->email, person->password), 200);
+    struct answer *answer = login(person->email, person->password, 200);
 
     ck_assert_str_eq(answer_header(answer, "Cache-Control"), "no-store");
     ck_assert_uint_eq(json_object_size(answer->json), 5);
