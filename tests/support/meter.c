@@ -83,22 +83,16 @@ struct answer *meter_list(const struct host *host, const struct person *by, cons
 
 int64_t meter_total(const struct host *host, const struct person *by, const char *external_id)
 {
-    struct answer *page = ck_status(meter_list(host, by, external_id, "?limit=3"), 200);
     int64_t total = 0;
 
-    for (;;) {
+    EACH_PAGE (page, by, text(READS "/new/%s?limit=3", encoded(external_id))) {
         size_t i;
         const json_t *read;
 
-        json_array_foreach (page->json, i, read) {
+        json_array_foreach (page->json, i, read)
             total += int_in(read, "value");
-        }
-        const char *next = next_page(page);
-
-        if (!next)
-            return total;
-        page = ask(by, 200, NULL, "GET %s", next);
     }
+    return total;
 }
 
 const json_t *item_of(const struct answer *answer, const char *list, size_t index)

@@ -1,4 +1,5 @@
 #include "talk.h"
+#include "exchange.h"
 
 struct answer *talk_try(const struct host *host, const struct person *by, const char *user,
                         const char *other, const char *device, const char *entry)
@@ -86,6 +87,14 @@ const char *next_page(const struct answer *answer)
     const char *end = link ? strstr(link, ">; rel=\"next\"") : NULL;
 
     return end && *link == '<' ? text("%.*s", (int)(end - link - 1), link + 1) : NULL;
+}
+
+struct answer *page_after(const struct host *host, const struct person *by,
+                          const struct answer *answer)
+{
+    const char *path = next_page(answer);
+
+    return path ? ask(by, 200, NULL, "GET %s", path) : NULL;
 }
 
 struct pending_call {

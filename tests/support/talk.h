@@ -42,8 +42,16 @@ void talk_retention(const struct host *host, const char *days);
 /* Returns the keys of an object in their order, separated by spaces. */
 const char *keys_of(const json_t *object);
 
-/* Returns the path in the response's Link header with rel="next", or NULL. */
+/* Return the path in the response's Link header with rel="next", and the page there; or NULL. */
 const char *next_page(const struct answer *answer);
+struct answer *page_after(const struct host *host, const struct person *by,
+                          const struct answer *answer);
+
+/* EACH_PAGE (page, who, path) { ... } requests a list and all pages after it from the `host` in
+ * scope. Include exchange.h. */
+#define EACH_PAGE(page, who, path)                                                                 \
+    for (struct answer *page = ask((who), 200, NULL, "GET %s", (path)); page;                      \
+         page = page_after(host, (who), page))
 
 /* Makes a call in a separate thread; call_end() waits for its response and returns it. */
 struct pending_call *call_begin(const struct host *host, const struct call *call);

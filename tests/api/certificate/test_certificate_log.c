@@ -61,12 +61,8 @@ TEST(the_log_is_filtered_and_paged_by_cursor)
 
     store_series(m, "f1", "History", days_ago(90), DAY_MS, 25, 2000);
     certificates_issue(db, host);
-    for (const char *next = LOG "?limit=10"; next;) {
-        struct answer *page = ask(m, 200, NULL, "GET %s", next);
-
+    EACH_PAGE (page, m, LOG "?limit=10")
         seen += json_array_size(page->json);
-        next = next_page(page);
-    }
     ck_assert_uint_eq(seen, 25);
     const char *start = time_text(days_ago(90)), *end = time_text(days_ago(88));
 
@@ -258,12 +254,10 @@ TEST(the_log_is_filtered_by_properties_of_many_devices)
  * newest come first. */
 static size_t in_status(const struct person *by, const char *query, const char *status)
 {
-    const char *next = text(LOG "?limit=2&status=%s%s", status, query), *last = "9999";
+    const char *last = "9999";
     size_t count = 0;
 
-    while (next) {
-        struct answer *page = ask(by, 200, NULL, "GET %s", next);
-
+    EACH_PAGE (page, by, text(LOG "?limit=2&status=%s%s", status, query)) {
         for (size_t i = 0; i < json_array_size(page->json); i++, count++) {
             const json_t *entry = item_of(page, NULL, i);
 
@@ -271,7 +265,6 @@ static size_t in_status(const struct person *by, const char *query, const char *
             ck_assert_int_le(strcmp(text_in(entry, "certificate_issuance_start"), last), 0);
             last = text_in(entry, "certificate_issuance_start");
         }
-        next = next_page(page);
     }
     return count;
 }

@@ -243,12 +243,10 @@ static void expect_pages(const char *path, size_t limit)
     json_t *all = kept(json_array());
     size_t pages = 0;
 
-    for (const char *at = text("%s?limit=%zu", path, limit); at; pages++) {
-        struct answer *page = ask(platform, 200, NULL, "GET %s", at);
-
+    EACH_PAGE (page, platform, text("%s?limit=%zu", path, limit)) {
         ck_assert_uint_le(json_array_size(page->json), limit);
         ck_assert_int_eq(json_array_extend(all, page->json), 0);
-        at = next_page(page);
+        pages++;
     }
     ck_assert(json_equal(all, whole));
     ck_assert_uint_eq(pages, (json_array_size(whole) + limit - 1) / limit);
@@ -289,14 +287,13 @@ TEST(the_latest_messages_come_first_in_pages_of_limited_size)
     const json_t *whole = ck_status(talk_chain(host, platform, &talk, ""), 200)->json;
     size_t place = json_array_size(whole), pages = 0;
 
-    for (const char *at = text("%s?order=desc&limit=3", chain); at; pages++) {
-        struct answer *page = ask(platform, 200, NULL, "GET %s", at);
+    EACH_PAGE (page, platform, text("%s?order=desc&limit=3", chain)) {
         size_t i;
         const json_t *message;
 
         json_array_foreach (page->json, i, message)
             ck_assert(json_equal(message, json_array_get(whole, --place)));
-        at = next_page(page);
+        pages++;
     }
     ck_assert_uint_eq(place, 0);
     ck_assert_uint_eq(pages, 4); /* 9 8 7, 6 5, 4 3 2, 1 by place: 5 and 4 are large */

@@ -232,14 +232,13 @@ static const char *pages(const struct person *by, const char *query, size_t *cou
     const char *all = "";
 
     *count = 0;
-    for (const char *at = text("/api/chat/search?q=%s", query); at; ++*count) {
-        struct answer *page = ask(by, 200, NULL, "GET %s", at);
+    EACH_PAGE (page, by, text("/api/chat/search?q=%s", query)) {
         const json_t *message;
         size_t i;
 
         json_array_foreach (page->json, i, message)
             all = text("%s%s ", all, json_string_value(json_object_get(message, "excerpt")));
-        at = next_page(page);
+        ++*count;
     }
     return all;
 }

@@ -170,15 +170,13 @@ TEST(duplicates_are_listed_in_pages_newest_first)
         metered(m, text("m%d", i), text("page %d", i), false);
         metered(b, text("b%d", i), text("page %d", i), true);
     }
-    for (const char *path = DUPLICATES "?limit=2"; path; pages++) {
-        struct answer *page = ck_status(http(host, "GET", path, admin->token, NULL), 200);
-
+    EACH_PAGE (page, admin, DUPLICATES "?limit=2") {
         ck_assert_uint_le(json_array_size(page->json), 2);
         for (size_t i = 0; i < json_array_size(page->json); i++, seen++) {
             ck_assert_int_lt(int_in(item_of(page, NULL, i), "id"), last);
             last = int_in(item_of(page, NULL, i), "id");
         }
-        path = next_page(page);
+        pages++;
     }
     ck_assert_int_ge(seen, 3);
     ck_assert_int_eq(pages, (seen + 1) / 2);

@@ -22,14 +22,11 @@ static struct answer *get(const struct person *who, const char *path)
 /* Returns the devices on all pages of this size, separated by spaces. */
 static const char *names_of_pages(const struct person *who, const char *query, int limit)
 {
-    const char *path = text(DEVICE "?%s&limit=%d", query, limit), *names = "";
+    const char *names = "";
 
-    while (path) {
-        struct answer *page = get(who, path);
-
+    EACH_PAGE (page, who, text(DEVICE "?%s&limit=%d", query, limit)) {
         ck_assert_uint_le(json_array_size(page->json), (size_t)limit);
         names = text("%s%s%s", names, *names ? " " : "", device_names(page));
-        path = next_page(page);
     }
     return names;
 }

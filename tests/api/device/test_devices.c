@@ -136,13 +136,11 @@ TEST(pages_of_devices_with_large_attributes_have_fewer_devices)
 
     for (int i = 0; i < DEVICES; i++)
         ask(large, 201, NULL, MAKE "{'externalId':'large%d','note':'%030000d'}", i, i);
-    for (const char *path = DEVICE "?limit=100"; path; pages++) {
-        struct answer *page = ask(large, 200, NULL, "GET %s", path);
-
+    EACH_PAGE (page, large, DEVICE "?limit=100") {
         ck_assert_uint_lt(page->length, MIB + 65536);
         ck_assert_uint_gt(json_array_size(page->json), 0);
         devices += json_array_size(page->json);
-        path = next_page(page);
+        pages++;
     }
     ck_assert_uint_eq(devices, DEVICES);
     ck_assert_int_ge(pages, 2);

@@ -211,12 +211,8 @@ TEST(refused_readings_are_limited_per_request_and_organization)
         ck_status(meter_series(host, m, key, "Delta", days_ago(90), HOUR_MS, 101, 70000), 409);
     int64_t count = 0;
 
-    for (const char *next = "/api/meter-reads/refused"; next;) {
-        struct answer *page = ask(m, 200, NULL, "GET %s", next);
-
+    EACH_PAGE (page, m, "/api/meter-reads/refused")
         count += (int64_t)json_array_size(page->json);
-        next = next_page(page);
-    }
     ck_assert_int_eq(count, 10000);
 }
 

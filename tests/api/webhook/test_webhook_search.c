@@ -113,12 +113,9 @@ TEST(a_search_in_many_deliveries_continues_on_the_next_page)
                      " CASE WHEN n = 0 THEN 'conversation.created' ELSE 'message.new' END,"
                      " gen_random_uuid(), '{}' FROM generate_series(0, %d) AS n",
                      made.id, SCANNED + 5));
-    for (const char *path = text("%s/deliveries?event=conversation.created", made.path); path;
-         pages++) {
-        struct answer *answer = ck_status(http(host, "GET", path, admin->token, NULL), 200);
-
-        rows += json_array_size(answer->json);
-        path = next_page(answer);
+    EACH_PAGE (page, admin, text("%s/deliveries?event=conversation.created", made.path)) {
+        rows += json_array_size(page->json);
+        pages++;
     }
     ck_assert_uint_eq(pages, 2);
     ck_assert_uint_eq(rows, 1);

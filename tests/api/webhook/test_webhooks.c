@@ -213,9 +213,7 @@ TEST(a_page_of_the_list_has_at_most_a_mebibyte)
     enum { LARGE = 300 };
     struct person *many = person_make(host, admin, "hook-large", NULL);
     struct webhook_made made = webhook_make(host, many, PUBLIC_URL, "message.new");
-    const char *path = WEBHOOKS "?limit=1000";
     size_t found = 0, pages = 0;
-
     const char *more =
         "'{\"limit\":1,\"per\":\"second\"}', '{\"name\":\"' || repeat('x', 8000) || '\"}'";
 
@@ -225,12 +223,10 @@ TEST(a_page_of_the_list_has_at_most_a_mebibyte)
                      " secret, false, admitted, sees_all, organisations, email, %s"
                      " FROM webhook_hook, generate_series(1, %d) n WHERE id = %jd",
                      more, LARGE, made.id));
-    for (; path; pages++) {
-        struct answer *answer = ck_status(http(host, "GET", path, many->token, NULL), 200);
-
-        ck_assert_uint_le(answer->length, 1024 * 1024 + 16384);
-        found += json_array_size(answer->json);
-        path = next_page(answer);
+    EACH_PAGE (page, many, WEBHOOKS "?limit=1000") {
+        ck_assert_uint_le(page->length, 1024 * 1024 + 16384);
+        found += json_array_size(page->json);
+        pages++;
     }
     ck_assert_uint_eq(found, LARGE + 1);
     ck_assert_uint_eq(pages, 3);
