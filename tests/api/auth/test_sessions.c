@@ -281,8 +281,6 @@ TEST(a_revoked_token_stays_revoked_if_redis_is_flushed_or_restarted)
     ask(bearer(gone), 401, REVOKED, "GET /api/auth/me");
     ask(bearer(good), 401, REVOKED, "GET /api/auth/me");
     ask(bearer(person_login(host, person)), 200, NULL, "GET /api/auth/me");
-    host_stop(host);
-    process_stop(pid, SIGTERM, 5000);
 }
 
 /* A host that starts later, with nothing in memory, gives the same responses. */

@@ -143,9 +143,6 @@ TEST(hosts_count_failed_logins_together_in_redis)
     many_accounts(one);
     a_guesser_in_the_office(one, two);
     expect_throttled(login_from(two, "198.51.100.7", "user99@example.com", "some guess"));
-    host_stop(one);
-    host_stop(two);
-    process_stop(pid, SIGTERM, 5000);
 }
 
 TEST(a_host_counts_failed_logins_without_redis)
@@ -195,9 +192,6 @@ TEST(registrations_are_limited_per_address)
 
     few_registrations(one, two, "together");
     few_registrations(alone, alone, "alone");
-    host_stop(one);
-    host_stop(two);
-    process_stop(pid, SIGTERM, 5000);
 }
 
 /* Failures counted before Redis became unavailable still count. */

@@ -168,7 +168,6 @@ TEST(keys_in_the_token_header_are_neither_used_nor_fetched)
         refused(assembled(with_member(header, members[i], url), payload, signature));
     }
     ck_assert_msg(poll(&waiting, 1, 0) == 0, "the host fetched a key from outside");
-    close(fd);
 }
 
 TEST(tokens_signed_with_common_or_random_secrets_are_401)

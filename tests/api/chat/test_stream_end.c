@@ -162,7 +162,6 @@ TEST(streams_ended_by_a_reload_resume_without_a_gap)
             live_expect(sse, text("meanwhile %d", round));
         live_silence(sse);
     }
-    sse_close(sse);
 }
 
 TEST(a_stream_survives_a_database_outage)
@@ -305,7 +304,6 @@ TEST(a_client_that_was_away_for_long_is_served_from_the_database)
     for (int i = 0; i < 1500; i++)
         live_expect(sse, text("missed %d", i));
     live_silence(sse);
-    sse_close(sse);
 }
 
 TEST(malformed_event_ids_are_refused_and_foreign_ones_restart_the_stream)

@@ -189,8 +189,6 @@ TEST(the_examples_of_the_document_succeed)
                           NULL};
 
     run_tool("examples", argv);
-    host_stop(own);
-    mailbox_stop(mailbox);
 }
 
 TEST(responses_to_an_admin_are_in_the_document)

@@ -131,7 +131,6 @@ TEST(a_stopping_host_is_not_ready)
     ck_assert_ptr_nonnull(answer);
     ck_assert_int_eq(answer->status, 503);
     ck_assert_ptr_nonnull(strstr(answer->body, "\"host\":{\"status\":\"down\"}"));
-    wire_close(wire, false);
 }
 
 TEST(status_reports_the_dependencies_as_up)

@@ -35,14 +35,6 @@ static void run(void)
     status_soon(host, "/api/health/ready", NULL, 200); /* the outbox was created */
 }
 
-static void end(void)
-{
-    host_stop(host);
-    if (mailbox->pid)
-        mailbox_stop(mailbox);
-    PQfinish(db);
-}
-
 /* Makes an active account without a known password. */
 static const char *account_make(const char *name)
 {
@@ -97,7 +89,6 @@ TEST(a_mail_is_sent_over_tls_after_a_login)
         mail_token(mail);
         outbox_is_empty_soon();
         host_logs(host, 0, "mail sent");
-        end();
     }
 }
 
@@ -118,7 +109,6 @@ TEST(a_server_without_the_expected_tls_gets_no_login_and_no_mail)
     host_logs(host, from, "mail not sent");
     ck_assert_uint_eq(mailbox_count(mailbox, NULL), 0);
     sql_is(db, 1, "SELECT count(*) FROM mail_outbox");
-    end();
 }
 
 TEST(a_mail_waits_until_a_wrong_password_is_corrected)
@@ -142,7 +132,6 @@ TEST(a_mail_waits_until_a_wrong_password_is_corrected)
     ck_assert(json_is_true(json_object_get(mailbox_wait(mailbox, email, 1), "login")));
     EACH_TEXT (secret, "wrong-password", "secret-password")
         ck_assert_uint_eq(host_logged(host, secret), 0);
-    end();
 }
 
 TEST(a_refused_recipient_delays_no_other_mail)
@@ -161,7 +150,6 @@ TEST(a_refused_recipient_delays_no_other_mail)
     struct person *admin = admin_of(host);
 
     ask(admin, 200, "busbar_mail_mails_total{outcome=\"abandoned\"} 2\n", "GET /metrics");
-    end();
 }
 
 /* The host is killed between queueing and sending, while the server is down. */
@@ -179,7 +167,6 @@ TEST(a_killed_host_loses_no_mail)
     mailbox_wait(mailbox, email, 1);
     outbox_is_empty_soon();
     ck_assert_uint_eq(mailbox_count(mailbox, NULL), 1);
-    end();
 }
 
 TEST(two_hosts_send_each_mail_once)
@@ -204,7 +191,6 @@ TEST(two_hosts_send_each_mail_once)
     outbox_is_empty_soon();
     ck_assert_uint_eq(mailbox_count(mailbox, NULL), TWINS * EACH);
     host_stop(other);
-    end();
 }
 
 TEST(a_mail_that_expires_is_abandoned)
@@ -216,7 +202,6 @@ TEST(a_mail_that_expires_is_abandoned)
     sql_run(db, "UPDATE mail_outbox SET expires = now(), due = now()");
     host_logs(host, 0, "it waited too long");
     outbox_is_empty_soon();
-    end();
 }
 
 /* This happens while secrets.keys is changed on one host after another. */
@@ -247,7 +232,6 @@ TEST(a_mail_whose_key_a_host_lacks_stays_in_the_outbox)
     run();
     mailbox_wait(mailbox, email, 1);
     outbox_is_empty_soon();
-    end();
 }
 
 TEST(a_full_outbox_drops_mails_and_logs_it)
@@ -259,7 +243,6 @@ TEST(a_full_outbox_drops_mails_and_logs_it)
     ask_for_link("two");
     host_logs(host, 0, "mail dropped, because the outbox is full: kind=password-reset");
     sql_is(db, 1, "SELECT count(*) FROM mail_outbox");
-    end();
 }
 
 TEST(nothing_is_sent_while_work_is_paused)
@@ -275,7 +258,6 @@ TEST(nothing_is_sent_while_work_is_paused)
     sql_is(db, 0, "SELECT attempts FROM mail_outbox");
     host_says(host, 0, "resume");
     mailbox_wait(mailbox, email, 1);
-    end();
 }
 
 /* Names with control characters cannot be stored over the API; here they are in the database. */
@@ -299,7 +281,6 @@ TEST(line_breaks_in_names_add_no_header_and_no_recipient)
     ck_assert_ptr_nonnull(strstr(mail_body(mail), "Guten Tag A  .  MAIL FROM:<c@example.com>,\n"));
     outbox_is_empty_soon();
     ck_assert_uint_eq(mailbox_count(mailbox, NULL), 1);
-    end();
 }
 
 TEST(the_outbox_and_the_log_do_not_contain_the_token)
@@ -322,7 +303,6 @@ TEST(the_outbox_and_the_log_do_not_contain_the_token)
            "SELECT count(*) FROM auth_link WHERE "
            "hash = sha256('%s'::bytea)",
            token);
-    end();
 }
 
 TEST(the_command_prints_whether_the_server_takes_a_mail)
@@ -334,7 +314,6 @@ TEST(the_command_prints_whether_the_server_takes_a_mail)
     ck_prints(host, 1, "RCPT failed: 550", "mail", "test", "refused@example.com");
     ck_assert_str_eq(mail_header(mailbox_wait(mailbox, "ada@example.com", 1), "Subject"),
                      "busbar: test");
-    mailbox_stop(mailbox);
 }
 
 TEST(the_owner_of_a_failing_webhook_gets_a_mail_an_hour_about_each_event)
@@ -360,7 +339,6 @@ TEST(the_owner_of_a_failing_webhook_gets_a_mail_an_hour_about_each_event)
     }
     outbox_is_empty_soon();
     ck_assert_uint_eq(mailbox_count(mailbox, NULL), 2);
-    end();
 }
 
 TEST(a_silent_server_does_not_prevent_a_stop)
@@ -375,7 +353,7 @@ TEST(a_silent_server_does_not_prevent_a_stop)
     run();
     ask_for_link("ada");
     WAIT_UNTIL(catcher_connections(silent) > 0, 20000);
-    end();
+    host_stop(host);
 }
 
 TEST(settings_that_would_send_a_password_in_the_clear_are_refused)

@@ -332,9 +332,6 @@ TEST_EACH(a_request_in_flight_is_reset_when_the_lease_ends, 4)
     sql_soon(db, text("SELECT count(*) FROM webhook_outcome WHERE delivered"
                       " AND (log IS NULL)::int = %d",
                       _i < 3)); /* the host that ended left a log */
-    close(again);
-    close(in_flight.fd);
-    close(receiver);
 }
 
 /*
