@@ -352,7 +352,7 @@ static void lease_save_back(struct sender *sender, struct db_task *db_task)
     if (saving->lost)
         sender->tend_at = sender->now_ms;
     if (saving->gives)
-        sender->give_failed = !db_task->ok; /* may be committed: the next heartbeat shows it */
+        sender->give_failed = !db_task->ok; /* the next heartbeat shows whether it was committed */
     if (saving->gives && db_task->ok) {
         for (size_t i = 0; i < saving->held.count; i++) {
             struct idmap_node *node = idmap_find(&sender->deliveries, saving->held.ids[i]);
