@@ -127,7 +127,7 @@ static const char *env_file_take_variable(struct place *place)
     place->at = name + length + 1;
     char *value = place->at, *out = value, *kept = value; /* blanks after `kept` are removed */
     char quote = 0;     /* the quote around the character; 0: none */
-    bool plain = false; /* the value has begun without a quote, so quotes have no meaning */
+    bool plain = false; /* the text before is not quoted, so quotes have no meaning */
 
     for (; *place->at && (quote || !env_file_is_end(*place->at)); place->at++) {
         char c = *place->at;

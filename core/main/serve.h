@@ -35,9 +35,9 @@ void engine_free(struct engine *engine);
 int readiness_of(const struct loop *loop, enum bb_dependency dependency, int64_t *ms);
 
 /*
- * Returns whether the host can serve: it is not stopping, no loop is blocked, PostgreSQL responds,
- * its clock agrees with this host's, and its tables match the modules. The liveness check does not
- * depend on this. Any thread.
+ * Returns whether the host can serve: it is not stopping, no loop is blocked, PostgreSQL responds
+ * and accepts writes, its clock agrees with this host's, and its tables match the modules. The
+ * liveness check does not depend on this. Any thread.
  */
 bool readiness(const struct engine *engine);
 

@@ -166,8 +166,8 @@ static void lease_lost(struct sender *sender, bool promoted)
 }
 
 /*
- * Keeps the shards that could not be given away, so that results of other shards no longer wait.
- * The next heartbeat tries again. Deliveries that were refused meanwhile are read from the log.
+ * Keeps the shards that could not be given away, so record_at() no longer delays results of other
+ * shards. The next heartbeat tries again. Deliveries not taken meanwhile are read from the log.
  */
 static void lease_keep(struct sender *sender)
 {

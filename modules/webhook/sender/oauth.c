@@ -68,7 +68,7 @@ void oauth_move(struct oauth *from, struct oauth *to)
     from->header = NULL;
 }
 
-/* Returns why the value is not an access token that can be sent (RFC 6750), or NULL. */
+/* Returns why the response has no access token that can be sent (RFC 6750); NULL: it has one. */
 static const char *oauth_token_problem(const json_t *answer)
 {
     const json_t *token = json_object_get(answer, "access_token");
