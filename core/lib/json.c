@@ -106,6 +106,60 @@ static json_t *json_in_load(const char *bytes, size_t length, size_t flags, json
     return NULL;
 }
 
+/*
+ * jsonb, JavaScript and json_write() print a number such as 1e20 with all its digits, which jansson
+ * reads only if they fit in 64 bits. Returns a copy in which longer whole numbers have an exponent,
+ * so that jansson reads them as doubles. The caller frees it. NULL: out of memory.
+ */
+static char *json_in_widen(const char *text)
+{
+    char *copy = malloc(2 * strlen(text) + 1), *out = copy;
+
+    while (copy && *text) {
+        size_t length = strspn(text, "-0123456789.");
+
+        errno = 0;
+        strtoll(text, NULL, 10);
+        bool huge =
+            length && errno == ERANGE && !memchr(text, '.', length) && (text[length] | 0x20) != 'e';
+
+        if (*text == '"') { /* a whole string, with its quotes */
+            for (length = 1; text[length] && text[length] != '"'; length++)
+                length += text[length] == '\\' && text[length + 1];
+            length += text[length] != '\0';
+        } else if (!length) {
+            length = 1;
+        }
+        out = mempcpy(out, text, length);
+        text += length;
+        if (huge)
+            out = stpcpy(out, "e0");
+    }
+    if (copy)
+        *out = '\0';
+    return copy;
+}
+
+/*
+ * Like json_in_load(), but a whole number that does not fit in 64 bits becomes a double, as in
+ * JavaScript, and is no error.
+ */
+static json_t *json_in_load_wide(const char *bytes, size_t length, size_t flags,
+                                 json_error_t *error)
+{
+    json_t *value = json_in_load(bytes, length, flags, error);
+
+    if (value || missed || json_error_code(error) != json_error_numeric_overflow)
+        return value;
+    char *text = strndup(bytes, length), *wide = text ? json_in_widen(text) : NULL;
+
+    value = wide ? json_in_load(wide, strlen(wide), flags, error) : NULL;
+    missed = missed || !wide;
+    free(wide);
+    free(text);
+    return value;
+}
+
 json_t *json_read(const char *bytes, size_t length, size_t most, struct json_problem *problem)
 {
     if (!length)
@@ -121,7 +175,7 @@ json_t *json_read(const char *bytes, size_t length, size_t most, struct json_pro
     if (over)
         return json_in_refuse(problem, why, bytes, over);
     json_error_t error;
-    json_t *value = json_in_load(bytes, length, JSON_REJECT_DUPLICATES, &error);
+    json_t *value = json_in_load_wide(bytes, length, JSON_REJECT_DUPLICATES, &error);
 
     if (value)
         return value;
@@ -157,52 +211,11 @@ json_t *json_read(const char *bytes, size_t length, size_t most, struct json_pro
     return NULL;
 }
 
-/*
- * jsonb, JavaScript and json_write() print a number such as 1e20 with all its digits, which jansson
- * reads only if they fit in 64 bits. Returns a copy in which longer whole numbers have an exponent,
- * so that jansson reads them as doubles. The caller frees it. NULL: out of memory.
- */
-static char *json_in_widen(const char *text)
-{
-    char *copy = malloc(2 * strlen(text) + 1), *out = copy;
-
-    while (copy && *text) {
-        size_t length = strspn(text, "-0123456789.");
-
-        errno = 0;
-        strtoll(text, NULL, 10);
-        bool huge =
-            length && errno == ERANGE && !memchr(text, '.', length) && (text[length] | 0x20) != 'e';
-
-        if (*text == '"') { /* a whole string, with its quotes */
-            for (length = 1; text[length] && text[length] != '"'; length++)
-                length += text[length] == '\\' && text[length + 1];
-            length += text[length] != '\0';
-        } else if (!length) {
-            length = 1;
-        }
-        out = mempcpy(out, text, length);
-        text += length;
-        if (huge)
-            out = stpcpy(out, "e0");
-    }
-    if (copy)
-        *out = '\0';
-    return copy;
-}
-
 json_t *json_read_stored(const char *text, bool *memory)
 {
     json_error_t error;
-    json_t *value = json_in_load(text, strlen(text), JSON_DECODE_ANY, &error);
+    json_t *value = json_in_load_wide(text, strlen(text), JSON_DECODE_ANY, &error);
 
-    if (!value && !missed && json_error_code(&error) == json_error_numeric_overflow) {
-        char *wide = json_in_widen(text);
-
-        value = wide ? json_in_load(wide, strlen(wide), JSON_DECODE_ANY, &error) : NULL;
-        missed = missed || !wide;
-        free(wide);
-    }
     *memory = !value && missed;
     return value;
 }

@@ -35,15 +35,16 @@ bool *json_set_oom_flag(bool *flag);
 void json_note_oom(void);
 
 /*
- * Parses JSON. Returns the value, which the caller owns, or NULL with *problem. Refuses more than
- * `most` commas, because each member takes up to 1 us of the loop's time. Any thread.
+ * Parses JSON. Returns the value, which the caller owns, or NULL with *problem. A whole number that
+ * does not fit in 64 bits becomes a double. Refuses more than `most` commas, because each member
+ * takes up to 1 us of the loop's time. Any thread.
  */
 json_t *json_read(const char *bytes, size_t length, size_t most, struct json_problem *problem);
 
 /*
- * Parses a text that the service itself wrote, without limits on content or size. A whole number
- * that does not fit in 64 bits becomes a double. Returns the value, which the caller owns; NULL if
- * the text is not JSON or memory ran out (sets *memory).
+ * Parses a text that the service itself wrote, like json_read(), but without limits on content or
+ * size. Returns the value, which the caller owns; NULL if the text is not JSON or memory ran out
+ * (sets *memory).
  */
 json_t *json_read_stored(const char *text, bool *memory);
 

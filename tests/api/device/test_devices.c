@@ -157,11 +157,12 @@ TEST(unlikely_values_give_warnings_and_attributes_have_a_size_limit)
         text_repeated("x", 32999));
 }
 
-/* The database writes all digits of such numbers, which do not fit into a JSON integer. */
+/* Clients and the database write all digits of such numbers, which do not fit in 64 bits. */
 TEST(huge_numbers_in_attributes_are_read_back_with_their_digits)
 {
     static const char body[] =
-        "{\"externalId\":\"Huge\",\"a\":1e30,\"b\":[1.5e300,5,-1e19,9223372036854775807],"
+        "{\"externalId\":\"Huge\",\"a\":1e30,\"b\":[1.5e300,5,-10000000000000000000,"
+        "9223372036854775807],"
         "\"c\":{\"-\":-9223372036854775808,\"0.5\":[9007199254740993,0.25]},"
         "\"text\":\"\\\"10000000000000000000000\\\\\"}";
     struct answer *made =

@@ -43,7 +43,9 @@ TEST(bad_json_is_refused_with_a_reason)
                 {"{\"a\":1,\"\\u0061\":2}", "a key is given twice"},
                 {"[1e400]", "a number is too large"},
                 {"[-1e400]", "a number is too large"},
-                {"[9223372036854775808]", "a number is too large"},
+                {"[9223372036854775808,1e400]", "a number is too large"},
+                {"[9223372036854775808 x]", "not valid JSON"},
+                {"[-09223372036854775808]", "not valid JSON"},
                 {"[\"\\u0000\"]", "the character NUL is not allowed"},
                 {"\xEF\xBB\xBF{}", "a byte order mark is not allowed"},
                 {"[\"\xFF\"]", "invalid UTF-8"},
@@ -184,7 +186,7 @@ TEST(the_json_test_suite_passes)
     ck_assert_int_gt(count, 300);
 }
 
-TEST(stored_numbers_above_64_bits_are_read_and_written_as_in_javascript)
+TEST(numbers_above_64_bits_are_read_and_written_as_in_javascript)
 {
     static const char *const rows[][2] = {
         {"[100000000000000000000]", "[100000000000000000000]"},
@@ -207,6 +209,11 @@ TEST(stored_numbers_above_64_bits_are_read_and_written_as_in_javascript)
 
         ck_assert_str_eq(text, rows[i][1]);
         free(text);
+        struct json_problem problem;
+        json_t *sent = read_text(rows[i][0], &problem);
+
+        ck_assert_msg(json_is_number(value) || json_equal(sent, value), "%s", rows[i][0]);
+        json_decref(sent);
         json_decref(value);
     }
 }
