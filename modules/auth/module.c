@@ -161,7 +161,7 @@ static const char *const types[] = {"Developer", "Buyer", "ApiUser", NULL};
 #define ADDRESS "Seestr. 7, 13353 Berlin"
 #define CLIENT_ID "01a1fdfd-a419-7423-8a51-0d2f3f1c6f11"
 #define CLIENT_SECRET "2f7ad0c5e1b94863"
-#define TOKEN_SHOWN "eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiI0In0.c2lnbmF0dXJl"
+#define TOKEN_SHOWN "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCIsImtpZCI6IjFmMGMifQ.eyJzdWIiOiI0In0.c2lnbmF0dXJl"
 #define TIME(field)                                                                                \
     {.name = (field), .type = BB_TIME, .flags = BB_REQUIRED}
 
