@@ -1,6 +1,5 @@
 #include "fault/proxy.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -55,17 +54,6 @@ static void listen_unix(struct proxy *proxy, const char *path)
 
     proxy->listener = unix_socket(path, &address);
     ck_assert_int_eq(bind(proxy->listener, (struct sockaddr *)&address, sizeof address), 0);
-}
-
-static void listen_tcp(struct proxy *proxy)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof address;
-
-    proxy->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(proxy->listener, (struct sockaddr *)&address, length), 0);
-    ck_assert_int_eq(getsockname(proxy->listener, (struct sockaddr *)&address, &length), 0);
-    proxy->port = ntohs(address.sin_port);
 }
 
 static int connect_target(const struct proxy *proxy)
@@ -256,7 +244,7 @@ struct proxy *proxy_start(const char *path, const char *target)
     if (path)
         listen_unix(proxy, path);
     else
-        listen_tcp(proxy);
+        proxy->listener = port_bind(&proxy->port);
     ck_assert_int_eq(listen(proxy->listener, LINKS), 0);
     ck_assert_int_eq(pthread_create(&proxy->thread, NULL, run, proxy), 0);
     return proxy;

@@ -3,7 +3,6 @@
  * a file, hundreds of reports, kill -9 of the supervisor and during a reload, a stop while a worker
  * is about to be restarted, many SIGHUPs at once, silent clients of the control socket.
  */
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,18 +21,6 @@
 enum { OLD_REPORTS = 150, KEPT_REPORTS = 100, SUPERVISOR_KIB = 3 * 1024, HUPS = 2000, SILENT = 40 };
 
 /* ---- sockets that are kept open ---- */
-
-static bool reachable(int port)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool there = !connect(fd, (struct sockaddr *)&to, sizeof to);
-
-    close(fd);
-    return there;
-}
 
 /* Writes this port into the configuration. */
 static void listen_at(struct host_spec *spec, struct host *host, int port)
@@ -62,11 +49,11 @@ TEST(a_new_worker_listens_on_the_address_of_the_current_file)
 
     listen_at(&spec, host, second);
     ck_assert_ptr_nonnull(strstr(host_says(host, 1, "reload"), "http.listen"));
-    ck_assert(reachable(first) && !reachable(second));
+    ck_assert(port_accepts(first) && !port_accepts(second));
     for (int i = 0; i < 4; i++) {
         worker_kill(host);
         status_soon(host, "/api/health", NULL, 200);
-        ck_assert(!reachable(i % 2 ? second : first));
+        ck_assert(!port_accepts(i % 2 ? second : first));
         listen_at(&spec, host, i % 2 ? second : first);
     }
 }
@@ -99,7 +86,7 @@ TEST(a_worker_retries_an_address_in_use)
     kill(worker_of(host, 0), SIGKILL);
     host_logs(host, 0, "msg=\"cannot listen\"");
     host_logs(host, 0, "how=\"exit status 1\"");
-    ck_assert(!reachable(first));
+    ck_assert(!port_accepts(first));
     host_stop(occupant);
     status_soon(host, "/api/health", NULL, 200);
 }

@@ -1,7 +1,5 @@
 #include "client.h"
 
-#include <arpa/inet.h>
-
 #include "reference.h"
 #include "secrets.h"
 
@@ -220,12 +218,8 @@ char *encoded(const char *segment)
 
 int raw_open(const struct host *host)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)host->port),
-                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = port_connect(host->port);
 
     ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     return fd;
 }

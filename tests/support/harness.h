@@ -72,7 +72,13 @@ void postgres_start(struct postgres *pg);
 
 int port_bind(int *port);   /* returns a socket that is bound to a free port of 127.0.0.1 */
 int port_listen(int *port); /* returns a socket that listens on such a port */
+int port_connect(int port); /* returns a socket that is connected to the port, or -1 */
+bool port_accepts(int port);
 int free_port(void);
+
+/* Listens on a free port and returns it. Each connection has a thread that calls serve(arg, fd),
+ * which closes the descriptor. The threads end with the process. */
+int port_serve(void (*serve)(void *arg, int fd), void *arg);
 
 /* SIGINT: fast shutdown, SIGQUIT: immediate shutdown, SIGKILL: like a crash. */
 void postgres_stop(struct postgres *pg, int signal);

@@ -1,9 +1,7 @@
 #include "http2.h"
 
-#include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include "harness.h"
 
@@ -236,11 +234,19 @@ static bool go_on(struct session *session)
     return answer_due(session);
 }
 
-static void *serve(void *arg)
+static void serve(void *arg, int fd)
 {
-    struct session *session = arg;
+    struct http2 *server = arg;
+    struct session *session = kept(calloc(1, sizeof *session));
     char preface[PREFACE];
 
+    session->server = server;
+    session->fd = fd;
+    session->tls = SSL_new(server->context);
+    SSL_set_fd(session->tls, fd);
+    pthread_mutex_lock(&server->lock);
+    server->connections++;
+    pthread_mutex_unlock(&server->lock);
     if (SSL_accept(session->tls) == 1 && get(session, preface, sizeof preface) &&
         put_frame(session, SETTINGS, 0, 0, NULL, 0))
         while (go_on(session))
@@ -248,33 +254,7 @@ static void *serve(void *arg)
     while (session->stuck)
         pause();
     SSL_free(session->tls);
-    close(session->fd);
-    free(session);
-    return NULL;
-}
-
-static void *accept_all(void *arg)
-{
-    struct http2 *server = arg;
-    int fd;
-
-    while ((fd = accept(server->listener, NULL, NULL)) >= 0) {
-        struct session *session = calloc(1, sizeof *session);
-        pthread_t thread;
-
-        if (!session)
-            abort();
-        session->server = server;
-        session->fd = fd;
-        session->tls = SSL_new(server->context);
-        SSL_set_fd(session->tls, fd);
-        pthread_mutex_lock(&server->lock);
-        server->connections++;
-        pthread_mutex_unlock(&server->lock);
-        if (pthread_create(&thread, NULL, serve, session) || pthread_detach(thread))
-            abort();
-    }
-    return NULL;
+    close(fd);
 }
 
 static int choose(SSL *tls, const unsigned char **out, unsigned char *length,
@@ -293,9 +273,6 @@ static int choose(SSL *tls, const unsigned char **out, unsigned char *length,
 struct http2 *http2_start(const struct tls_pair *names, const struct http2_answer *answers)
 {
     struct http2 *server = kept(calloc(1, sizeof *server));
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-    pthread_t thread;
 
     server->answers = answers;
     pthread_mutex_init(&server->lock, NULL);
@@ -304,13 +281,7 @@ struct http2 *http2_start(const struct tls_pair *names, const struct http2_answe
         SSL_CTX_use_certificate_file(server->context, names->certificate, SSL_FILETYPE_PEM), 1);
     ck_assert_int_eq(SSL_CTX_use_PrivateKey_file(server->context, names->key, SSL_FILETYPE_PEM), 1);
     SSL_CTX_set_alpn_select_cb(server->context, choose, NULL);
-    server->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(server->listener, (struct sockaddr *)&at, sizeof at), 0);
-    ck_assert_int_eq(listen(server->listener, 64), 0);
-    ck_assert_int_eq(getsockname(server->listener, (struct sockaddr *)&at, &size), 0);
-    server->port = ntohs(at.sin_port);
-    ck_assert_int_eq(pthread_create(&thread, NULL, accept_all, server), 0);
-    ck_assert_int_eq(pthread_detach(thread), 0);
+    server->port = port_serve(serve, server);
     return server;
 }
 

@@ -22,12 +22,12 @@ struct http2_answer {
 };
 
 struct http2 {
-    int listener, port;
+    int port;
     struct ssl_ctx_st *context;
     const struct http2_answer *answers;
     pthread_mutex_t lock;
     size_t connections, requests, resets; /* RST_STREAM frames from the client */
-    size_t open, most_open;               /* streams of one connection at the same time */
+    size_t most_open;                     /* streams of one connection at the same time */
     int64_t at_ms[64];                    /* when each request was complete */
 };
 

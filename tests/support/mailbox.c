@@ -1,8 +1,6 @@
 #include "mailbox.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "receive.h"
@@ -21,25 +19,13 @@ struct mailbox *mailbox_make(const char *name)
     return mailbox;
 }
 
-static bool accepts(const struct mailbox *mailbox)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)mailbox->port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool connected = connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
-
-    close(fd);
-    return connected;
-}
-
 void mailbox_run(struct mailbox *mailbox, const char *options)
 {
     mailbox->pid = process_start(&(struct process_spec){
         .argv = words("/usr/bin/python3 " TEST_SMTP "/server.py %d %s%s%s", mailbox->port,
                       mailbox->directory, *options ? " " : "", options),
         .log = mailbox->log});
-    WAIT_UNTIL_MSG(accepts(mailbox), READY_MS, "the SMTP server does not start:\n%s",
+    WAIT_UNTIL_MSG(port_accepts(mailbox->port), READY_MS, "the SMTP server does not start:\n%s",
                    file_text(mailbox->log));
 }
 

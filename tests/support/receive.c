@@ -46,7 +46,6 @@ char *hmac_standard(const char *secret, const char *id, const char *timestamp, c
 /* ---- catchers ---- */
 
 struct visit {
-    struct catcher *catcher;
     int fd;
     char *bytes; /* received but not taken */
     size_t length;
@@ -117,58 +116,25 @@ static const char *note(struct catcher *catcher, const struct caught *caught)
     return *answer;
 }
 
-static void *serve(void *arg)
+static void serve(void *arg, int fd)
 {
-    struct visit *visit = arg;
+    struct catcher *catcher = arg;
+    struct visit visit = {.fd = fd};
     struct caught caught;
 
-    while (take(visit, &caught)) {
-        const char *answer = note(visit->catcher, &caught);
+    pthread_mutex_lock(&catcher->lock);
+    catcher->connections++;
+    pthread_mutex_unlock(&catcher->lock);
+    while (take(&visit, &caught)) {
+        const char *answer = note(catcher, &caught);
         bool cut = !strncmp(answer, ANSWER_CUT, strlen(ANSWER_CUT));
 
         answer += cut ? strlen(ANSWER_CUT) : 0;
-        if ((*answer && send(visit->fd, answer, strlen(answer), MSG_NOSIGNAL) < 0) || cut)
+        if ((*answer && send(fd, answer, strlen(answer), MSG_NOSIGNAL) < 0) || cut)
             break;
     }
-    close(visit->fd);
-    free(visit->bytes);
-    free(visit);
-    return NULL;
-}
-
-static void *accept_all(void *arg)
-{
-    struct catcher *catcher = arg;
-    int fd;
-
-    while ((fd = accept(catcher->listener, NULL, NULL)) >= 0) {
-        struct visit *visit = calloc(1, sizeof *visit);
-        pthread_t thread;
-
-        if (!visit)
-            abort();
-        *visit = (struct visit){.catcher = catcher, .fd = fd};
-        pthread_mutex_lock(&catcher->lock);
-        catcher->connections++;
-        pthread_mutex_unlock(&catcher->lock);
-        if (pthread_create(&thread, NULL, serve, visit) || pthread_detach(thread))
-            abort();
-    }
-    return NULL;
-}
-
-/* Returns a listener on a free port of 127.0.0.1. */
-static int listen_somewhere(int *port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    ck_assert_int_eq(listen(fd, 1024), 0);
-    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    *port = ntohs(at.sin_port);
-    return fd;
+    close(fd);
+    free(visit.bytes);
 }
 
 static const char *const *kept_list(const char *const *list)
@@ -184,13 +150,10 @@ struct catcher *catcher_start(const char *const *answers)
 {
     static const char *const fine[] = {ANSWER_OK, NULL};
     struct catcher *catcher = kept(calloc(1, sizeof *catcher));
-    pthread_t thread;
 
     catcher->answers = kept_list(answers ? answers : fine);
     pthread_mutex_init(&catcher->lock, NULL);
-    catcher->listener = listen_somewhere(&catcher->port);
-    ck_assert_int_eq(pthread_create(&thread, NULL, accept_all, catcher), 0);
-    ck_assert_int_eq(pthread_detach(thread), 0);
+    catcher->port = port_serve(serve, catcher);
     return catcher;
 }
 

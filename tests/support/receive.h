@@ -36,7 +36,7 @@ struct caught {
 };
 
 struct catcher {
-    int listener, port;
+    int port;
     const char *const *answers;
     pthread_mutex_t lock;
     struct caught list[4096];

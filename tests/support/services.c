@@ -47,9 +47,16 @@ static bool answers(const struct postgres *pg)
     return up;
 }
 
+static struct sockaddr_in loopback(int port)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET,
+                                .sin_port = htons((uint16_t)port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
 int port_bind(int *port)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = loopback(0);
     socklen_t size = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -63,8 +70,69 @@ int port_listen(int *port)
 {
     int fd = port_bind(port);
 
-    ck_assert_int_eq(listen(fd, 8), 0);
+    ck_assert_int_eq(listen(fd, SOMAXCONN), 0);
     return fd;
+}
+
+int port_connect(int port)
+{
+    struct sockaddr_in to = loopback(port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (!connect(fd, (struct sockaddr *)&to, sizeof to))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+bool port_accepts(int port)
+{
+    int fd = port_connect(port);
+
+    return fd >= 0 && !close(fd);
+}
+
+struct served {
+    int fd; /* of the listener, and then of a connection */
+    void (*serve)(void *arg, int fd);
+    void *arg;
+};
+
+static void *serve_one(void *arg)
+{
+    const struct served *one = arg;
+
+    one->serve(one->arg, one->fd);
+    return NULL;
+}
+
+static void thread_begin(void *(*run)(void *), struct served served, int fd)
+{
+    struct served *own = kept(malloc(sizeof *own));
+    pthread_t thread;
+
+    *own = served;
+    own->fd = fd;
+    if (pthread_create(&thread, NULL, run, own) || pthread_detach(thread))
+        abort();
+}
+
+static void *accept_all(void *arg)
+{
+    const struct served *listener = arg;
+    int fd;
+
+    while ((fd = accept(listener->fd, NULL, NULL)) >= 0)
+        thread_begin(serve_one, *listener, fd);
+    return NULL;
+}
+
+int port_serve(void (*serve)(void *arg, int fd), void *arg)
+{
+    int port, fd = port_listen(&port);
+
+    thread_begin(accept_all, (struct served){.serve = serve, .arg = arg}, fd);
+    return port;
 }
 
 int free_port(void)

@@ -1,6 +1,5 @@
 /* How a host connects to Redis: with a password, a user, a database's number, TLS, and Sentinels.
  */
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -174,137 +173,77 @@ TEST(the_host_follows_the_master_that_sentinels_name)
 
 /* Sends the reply that follows a word of `replies` to commands with this word, +OK to others. */
 struct liar {
-    int listening, port;
     const char *replies[8]; /* word, reply, word, reply … NULL */
     bool drips;             /* sends single bytes of a reply that never ends */
-    pthread_t thread;
 };
 
-struct liar_connection {
-    const struct liar *liar;
-    int fd;
-};
-
-static void *liar_answer(void *arg)
+static void liar_answer(void *arg, int fd)
 {
-    const struct liar_connection connection = *(struct liar_connection *)arg;
-    const struct liar *liar = connection.liar;
+    const struct liar *liar = arg;
     char command[4096];
     ssize_t count;
 
-    free(arg);
-    while ((count = recv(connection.fd, command, sizeof command - 1, 0)) > 0) {
+    while ((count = recv(fd, command, sizeof command - 1, 0)) > 0) {
         const char *reply = "+OK\r\n";
 
         command[count] = '\0';
         for (size_t i = 0; liar->replies[i]; i += 2)
             if (strstr(command, liar->replies[i]))
                 reply = liar->replies[i + 1];
-        while (liar->drips && send(connection.fd, "+", 1, MSG_NOSIGNAL) == 1)
+        while (liar->drips && send(fd, "+", 1, MSG_NOSIGNAL) == 1)
             usleep(20000);
-        if (send(connection.fd, reply, strlen(reply), MSG_NOSIGNAL) < 0)
+        if (send(fd, reply, strlen(reply), MSG_NOSIGNAL) < 0)
             break;
     }
-    close(connection.fd);
-    return NULL;
+    close(fd);
 }
 
-static void *liar_accept(void *arg)
+/* Starts a host that must log the text. */
+static struct host *host_that_logs(const char *logged, const char *name, const char *url)
 {
-    const struct liar *liar = arg;
-    pthread_t thread;
-    int fd;
+    struct host *host = host_with(name, url, NULL);
 
-    while ((fd = accept(liar->listening, NULL, NULL)) >= 0) {
-        struct liar_connection *connection = malloc(sizeof *connection);
-
-        *connection = (struct liar_connection){liar, fd};
-        ck_assert_int_eq(pthread_create(&thread, NULL, liar_answer, connection), 0);
-        pthread_detach(thread);
-    }
-    return NULL;
-}
-
-static void liar_begin(struct liar *liar)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)liar->port), /* 0: any */
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-
-    liar->listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(liar->listening, (struct sockaddr *)&at, size), 0);
-    ck_assert_int_eq(listen(liar->listening, 16), 0);
-    ck_assert_int_eq(getsockname(liar->listening, (struct sockaddr *)&at, &size), 0);
-    liar->port = ntohs(at.sin_port);
-    ck_assert_int_eq(pthread_create(&liar->thread, NULL, liar_accept, liar), 0);
-}
-
-static void liar_end(struct liar *liar)
-{
-    shutdown(liar->listening, SHUT_RDWR);
-    pthread_join(liar->thread, NULL);
-    close(liar->listening);
+    host_logs(host, 0, logged);
+    return host;
 }
 
 TEST(a_master_that_answers_no_status_to_a_write_is_not_used)
 {
-    static struct liar liar;
-    int port = free_port();
+    static struct liar liar = {
+        .replies = {"ROLE", "*1\r\n$6\r\nmaster\r\n", "SET", ":1\r\n", "SENTINEL", NULL}};
+    int port = port_serve(liar_answer, &liar);
 
-    liar =
-        (struct liar){.port = port,
-                      .replies = {"SENTINEL", text("*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05d\r\n", port),
-                                  "ROLE", "*1\r\n$6\r\nmaster\r\n", "SET", ":1\r\n"}};
-    liar_begin(&liar);
-    struct host *host =
-        host_with("redis_liar", text("redis+sentinel://127.0.0.1:%d/main", liar.port), NULL);
-
-    host_logs(host, 0, "msg=\"Redis refuses writes\" reason=\"unexpected reply to SET\"");
-    ck_assert(!redis_is_up(host));
-    host_stop(host);
-    liar_end(&liar);
+    liar.replies[5] = text("*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05d\r\n", port);
+    ck_assert(!redis_is_up(
+        host_that_logs("msg=\"Redis refuses writes\" reason=\"unexpected reply to SET\"",
+                       "redis_liar", text("redis+sentinel://127.0.0.1:%d/main", port))));
 }
 
 TEST(a_password_that_redis_quotes_in_an_error_is_not_logged)
 {
     static struct liar liar = {
         .replies = {"AUTH", "-ERR unknown command 'AUTH', with args beginning with: 'barley'\r\n"}};
-
-    liar_begin(&liar);
     struct host *host =
-        host_with("redis_quotes", text("redis://:barley@127.0.0.1:%d", liar.port), NULL);
+        host_that_logs("reason=\"AUTH: ERR unknown command ", "redis_quotes",
+                       text("redis://:barley@127.0.0.1:%d", port_serve(liar_answer, &liar)));
 
-    host_logs(host, 0, "reason=\"AUTH: ERR unknown command ");
-    ck_assert_ptr_null(strstr(file_text(host->log), "barley"));
-    host_stop(host);
-    liar_end(&liar);
+    ck_assert_uint_eq(host_logged(host, "barley"), 0);
 }
 
 TEST(a_sentinel_that_sends_garbage_is_named_in_the_log)
 {
     static struct liar liar = {.replies = {"SENTINEL", "HTTP/1.1 400 Bad Request\r\n\r\n"}};
 
-    liar_begin(&liar);
-    struct host *host =
-        host_with("redis_garbage", text("redis+sentinel://127.0.0.1:%d/main", liar.port), NULL);
-
-    host_logs(host, 0, "reason=\"invalid reply: Protocol error");
-    host_stop(host);
-    liar_end(&liar);
+    host_that_logs("reason=\"invalid reply: Protocol error", "redis_garbage",
+                   text("redis+sentinel://127.0.0.1:%d/main", port_serve(liar_answer, &liar)));
 }
 
 TEST(a_sentinel_that_sends_single_bytes_of_a_reply_is_given_up)
 {
     static struct liar liar = {.drips = true};
 
-    liar_begin(&liar);
-    struct host *host =
-        host_with("redis_drips", text("redis+sentinel://127.0.0.1:%d/main", liar.port), NULL);
-
-    host_logs(host, 0, "reason=\"no response within the time limit\"");
-    host_stop(host);
-    liar_end(&liar);
+    host_that_logs("reason=\"no response within the time limit\"", "redis_drips",
+                   text("redis+sentinel://127.0.0.1:%d/main", port_serve(liar_answer, &liar)));
 }
 
 SUITE(redis_servers, .timeout_s = 120)
