@@ -5,11 +5,6 @@
 
 enum { SOON_MS = 30000 };
 
-struct buffer {
-    char *bytes;
-    size_t length, room;
-};
-
 void client_open_library(void)
 {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -22,25 +17,6 @@ CURL *client_open(void)
 
     ck_assert_ptr_nonnull(connection);
     return connection;
-}
-
-static size_t collect(char *bytes, size_t one, size_t length, void *arg)
-{
-    struct buffer *buffer = arg;
-
-    if (buffer->length + length + 1 > buffer->room) {
-        size_t room = 2 * buffer->room + length + 1;
-        char *grown = one == 1 ? realloc(buffer->bytes, room) : NULL;
-
-        if (!grown)
-            return 0;
-        buffer->bytes = grown;
-        buffer->room = room;
-    }
-    memcpy(buffer->bytes + buffer->length, bytes, length);
-    buffer->length += length;
-    buffer->bytes[buffer->length] = '\0';
-    return length;
 }
 
 static struct curl_slist *request_headers(const struct call *call)
@@ -78,40 +54,41 @@ static void set_request(CURL *curl, const struct host *host, const struct call *
     }
 }
 
-static void read_answer(CURL *curl, struct answer *answer, struct buffer *body,
-                        struct buffer *headers)
+/* libcurl writes to the streams. Returns false if there was no complete response. */
+static bool perform(CURL *curl, struct answer *answer)
 {
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
-    curl_easy_getinfo(curl, CURLINFO_TOTAL_TIME, &answer->seconds);
-    answer->body = body->bytes ? kept(body->bytes) : text("%s", "");
-    answer->length = body->length;
-    answer->headers = headers->bytes ? kept(headers->bytes) : text("%s", "");
-    answer->json = json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL);
-    if (answer->json) {
-        kept(answer->json);
-        secrets_add_json(answer->json);
-    }
+    size_t size;
+    FILE *body = open_memstream(&answer->body, &answer->length);
+    FILE *headers = open_memstream(&answer->headers, &size);
+
+    if (!body || !headers)
+        abort();
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, answer->problem);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, body);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, headers);
+    bool got = curl_easy_perform(curl) == CURLE_OK;
+
+    fclose(body);
+    fclose(headers);
+    kept(answer->body);
+    kept(answer->headers);
+    return got;
 }
 
 struct answer *http_send(const struct host *host, const struct call *call)
 {
     CURL *curl = call->connection ? call->connection : client_open();
     struct answer *answer = kept(calloc(1, sizeof *answer));
-    struct buffer body = {0}, headers = {0};
     struct curl_slist *list = request_headers(call);
 
     set_request(curl, host, call);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, list);
-    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, answer->problem);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, collect);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
-    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, collect);
-    curl_easy_setopt(curl, CURLOPT_HEADERDATA, &headers);
-    bool got = curl_easy_perform(curl) == CURLE_OK;
-
-    read_answer(curl, answer, &body, &headers);
-    if (!got)
-        answer->status = 0;
+    if (perform(curl, answer))
+        curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
+    curl_easy_getinfo(curl, CURLINFO_TOTAL_TIME, &answer->seconds);
+    answer->json = json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL);
+    if (answer->json)
+        secrets_add_json(kept(answer->json));
     curl_slist_free_all(list);
     if (!call->connection)
         curl_easy_cleanup(curl);

@@ -4,21 +4,9 @@
 
 enum { SETTLE_MS = 5000 };
 
-static size_t room_for(size_t length)
-{
-    size_t room = 1024;
-
-    while (room <= length)
-        room *= 2;
-    return room;
-}
-
 static void upload_bytes(struct upload_body *body, const void *bytes, size_t length)
 {
-    size_t room = room_for(body->length + length);
-
-    if (!body->bytes || room != room_for(body->length))
-        body->bytes = realloc(body->bytes, room);
+    body->bytes = realloc(body->bytes, body->length + length + 1);
     ck_assert_ptr_nonnull(body->bytes);
     memcpy(body->bytes + body->length, bytes, length);
     body->length += length;
