@@ -3,7 +3,9 @@
  * alone. The test module (module_keys.c) makes rows from the key, so the correct response is known.
  * Meanwhile connections are closed and tables are changed.
  */
+#include "exposition.h"
 #include "stage.h"
+#include "talk.h"
 
 enum { CLIENTS = 24, CROWD = 64, COUNTERS = 40, NAMES = 1000, UNLUCKY = 13 };
 
@@ -38,11 +40,8 @@ static void stop(void)
 /* Returns a counter of a pool from /metrics. */
 static int64_t metric(const char *name, const char *pool)
 {
-    const char *page = http(host, "GET", "/metrics", NULL, NULL)->body;
-    const char *line = strstr(page, text("%s{loop=\"0\",pool=\"%s\"} ", name, pool));
-
-    ck_assert_ptr_nonnull(line);
-    return strtoll(strchr(line, ' ') + 1, NULL, 10);
+    return (int64_t)exposition_value(exposition_get(host, NULL), name,
+                                     text("loop=\"0\",pool=\"%s\"", pool));
 }
 
 /* ---- one client ---- */
@@ -263,31 +262,21 @@ TEST(keyed_statements_give_correct_responses_when_postgresql_is_killed)
     postgres_stop(pg, SIGINT);
 }
 
-static void *ask_half(void *arg)
-{
-    struct answer *answer = http(host, "GET", "/api/keys/half/7", NULL, NULL);
-
-    *(bool *)arg = answer->status == 200 && !strcmp(answer_text(answer, "name"), "name \"7\\");
-    return NULL;
-}
-
 /* A transaction locks the table during the requests, so that they wait together. */
 TEST(a_merged_statement_that_fails_is_logged_and_sent_separately)
 {
-    pthread_t threads[CLIENTS];
-    bool right[CLIENTS];
+    const struct call half = {.method = "GET", .path = "/api/keys/half/7"};
+    struct pending_call *pending[CLIENTS];
 
     start("keys_half", together);
     sql_run(db, "BEGIN");
     sql_run(db, "LOCK TABLE keys_name IN ACCESS EXCLUSIVE MODE");
     for (int i = 0; i < CLIENTS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_half, &right[i]), 0);
+        pending[i] = call_begin(host, &half);
     sql_run(db, "SELECT pg_sleep(0.5)");
     sql_run(db, "COMMIT");
-    for (int i = 0; i < CLIENTS; i++) {
-        pthread_join(threads[i], NULL);
-        ck_assert_msg(right[i], "client %d", i);
-    }
+    for (int i = 0; i < CLIENTS; i++)
+        ck_assert_str_eq(answer_text(ck_status(call_end(pending[i]), 200), "name"), "name \"7\\");
     host_logs(host, 0, "keyed statement failed for several keys");
     stop();
 }

@@ -1,4 +1,6 @@
 /* Reloads: a generation takes over while requests run, and the previous one drains. */
+#include "exchange.h"
+#include "talk.h"
 #include "wave.h"
 
 static struct wave *wave;
@@ -176,25 +178,14 @@ TEST(a_reload_works_while_the_database_is_unavailable)
 
 /* ---- draining ---- */
 
-struct background {
-    const char *path;
-    pthread_t thread;
-    struct answer *answer;
-};
-
-static void *run_in_background(void *arg)
-{
-    struct background *background = arg;
-
-    background->answer = http(wave->host, "GET", background->path, NULL, NULL);
-    return NULL;
-}
-
 /* Starts a request and returns once the host is serving it. */
-static void begin(struct background *background)
+static struct pending_call *begin(const char *path)
 {
-    ck_assert_int_eq(pthread_create(&background->thread, NULL, run_in_background, background), 0);
+    struct pending_call *pending =
+        call_begin(wave->host, &(struct call){.method = "GET", .path = path});
+
     wave_status_soon(wave, ", 1 requests");
+    return pending;
 }
 
 /* Starts a host and locks what requests to /api/wave/lock wait for, until the connection ends. */
@@ -212,10 +203,9 @@ static PGconn *start_locked(const char *name, const char *more)
 
 TEST(a_request_ends_in_the_generation_in_which_it_began)
 {
-    struct background background = {.path = "/api/wave/lock?ms=7"};
     PGconn *db = start_locked("reload-hold", NULL);
+    struct pending_call *pending = begin("/api/wave/lock?ms=7");
 
-    begin(&background);
     wave_write(wave, NULL, "wave:\n  greeting: moin\n");
     wave_upgrade(wave, 2);
     wave_reload(wave);
@@ -223,30 +213,22 @@ TEST(a_request_ends_in_the_generation_in_which_it_began)
     ck_assert_ptr_nonnull(strstr(wave_status(wave), "generation 1: draining for"));
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes"), 0);
     PQfinish(db);
-    pthread_join(background.thread, NULL);
-    ck_status(background.answer, 200);
-    ck_assert_int_eq(answer_int(background.answer, "version"), 1);
-    ck_assert_str_eq(answer_text(background.answer, "greeting"), "hello");
+    expect_json(ck_status(call_end(pending), 200)->json, "{'version':1,'greeting':'hello'}");
     wave_drained(wave);
 }
 
 TEST(requests_longer_than_the_drain_time_are_cut)
 {
-    struct background background = {.path = "/api/wave/lock?ms=7"};
     static const char half[] = "GET /api/wave HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n1";
-
     PGconn *db = start_locked("reload-cut", "reload:\n  drain: 1\n");
-
-    begin(&background);
+    struct pending_call *pending = begin("/api/wave/lock?ms=7");
     int fd = raw_open(wave->host);
 
     ck_assert_int_eq(send(fd, half, sizeof half - 1, 0), sizeof half - 1);
     wave_status_soon(wave, ", 2 requests");
     wave_reload(wave);
     host_logs(wave->host, 0, "did not drain in time");
-    pthread_join(background.thread, NULL);
-    ck_status(background.answer, 503);
-    ck_assert(background.answer->seconds < 50); /* the deadline is 60 */
+    ck_assert(ck_status(call_end(pending), 503)->seconds < 50); /* the deadline is 60 */
     PQfinish(db);
     char rest[256];
 
@@ -258,14 +240,12 @@ TEST(requests_longer_than_the_drain_time_are_cut)
 
 TEST(a_host_stops_while_an_old_generation_drains)
 {
-    struct background background = {.path = "/api/wave/nap?ms=1500"};
-
     wave = wave_start("reload-stop", NULL);
-    begin(&background);
+    struct pending_call *pending = begin("/api/wave/nap?ms=1500");
+
     wave_reload(wave);
     host_stop(wave->host);
-    pthread_join(background.thread, NULL);
-    ck_status(background.answer, 200);
+    ck_status(call_end(pending), 200);
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes"), 2);
 }
 

@@ -230,20 +230,6 @@ TEST(deliveries_in_flight_waiting_or_to_be_retried_survive_a_reload)
     sql_is(db, 1, "SELECT count(*) FROM webhook_host");
 }
 
-struct test_call {
-    const struct webhook_made *webhook;
-    pthread_t thread;
-    struct answer *answer;
-};
-
-static void *run_test_call(void *arg)
-{
-    struct test_call *call = arg;
-
-    call->answer = webhook_call(wave->host, admin, "POST", call->webhook, "/test");
-    return NULL;
-}
-
 TEST(a_webhook_test_in_progress_gets_its_result_across_a_reload)
 {
     struct receiver *receiver = receiver_start("reload-test");
@@ -251,15 +237,16 @@ TEST(a_webhook_test_in_progress_gets_its_result_across_a_reload)
     begin("reload-ping");
     struct webhook_made slow =
         webhook_make(wave->host, admin, receiver_url(receiver, "/late/ping"), "message.new");
-    struct test_call call = {.webhook = &slow};
+    struct pending_call *first =
+        call_begin(wave->host, &(struct call){.method = "POST",
+                                              .path = text("%s/test", slow.path),
+                                              .token = admin->token});
 
-    ck_assert_int_eq(pthread_create(&call.thread, NULL, run_test_call, &call), 0);
     wave_status_soon(wave, ", 1 requests");
     wave_reload(wave);
     struct answer *next = webhook_call(wave->host, admin, "POST", &slow, "/test");
 
-    pthread_join(call.thread, NULL);
-    ck_status(call.answer, 200); /* with the outcome known after four seconds */
+    ck_status(call_end(first), 200); /* with the outcome known after four seconds */
     ck_status(next, 200);
     WAIT_UNTIL(receiver_count(receiver, "/late/ping") >= 2, 10000);
 }
