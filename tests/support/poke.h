@@ -5,9 +5,6 @@
 #include "client.h"
 #include "wire.h"
 
-/* The advisory lock that the module's statements "gate" and "held" wait for. */
-#define POKE_GATE "4711"
-
 enum { AT_ONCE_MS = 60000 /* only to detect hangs */ };
 
 /* Starts a host with the module on a new database of the spec's name (on spec->pg); its schema

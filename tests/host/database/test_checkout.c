@@ -61,12 +61,12 @@ TEST(waiting_requests_are_counted_once)
 {
     struct wire *wires[MANY + 1];
 
-    sql_run(db, "SELECT pg_advisory_lock(" POKE_GATE ")");
+    sql_run(db, SQL_GATE_SHUT);
     for (int i = 0; i <= MANY; i++)
         wires[i] = poke_begin(host, "transaction/gate");
     WAIT_UNTIL(waiting(host) >= MANY - 1, 4000);
     ck_assert_int_lt((int)waiting(host), 2 * (MANY - 1)); /* may include jobs */
-    sql_run(db, "SELECT pg_advisory_unlock(" POKE_GATE ")");
+    sql_run(db, SQL_GATE_OPEN);
     for (int i = 0; i <= MANY; i++)
         wire_read(wires[i], 10000);
 }

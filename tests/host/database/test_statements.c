@@ -5,9 +5,11 @@
 
 #define ONE_OF_EACH "  read_connections: 1\n  unit_connections: 1\n  transaction_connections: 1\n"
 
+/* With one connection, a request uses the connection on which the previous statement was sent. */
 static void set_up(void)
 {
-    host = poke_start(&(struct host_spec){.name = "statements"});
+    host = poke_start(&(struct host_spec){.name = "statements",
+                                          .db = ONE_OF_EACH "  statement_timeout: 60000\n"});
 }
 
 static int64_t rows(const char *what)
@@ -85,18 +87,16 @@ TEST_EACH(transaction_control_in_a_statement_is_an_error, COUNT(not_allowed))
 
 TEST(set_is_an_error_outside_a_checked_out_transaction)
 {
-    struct host *own = poke_start(&(struct host_spec){.name = "statements_set", .db = ONE_OF_EACH});
-
-    poke(own, "GET", "query/set", 500);
-    poke(own, "POST", "unit/set", 500);
-    poke(own, "POST", "unit/set-local", 500);
-    poke(own, "POST", "transaction/set-local", 201);
-    poke(own, "POST", "transaction/set?refuse=1", 409);
-    poke(own, "POST", "transaction/set", 500); /* the next statement finds no table */
+    poke(host, "GET", "query/set", 500);
+    poke(host, "POST", "unit/set", 500);
+    poke(host, "POST", "unit/set-local", 500);
+    poke(host, "POST", "transaction/set-local", 201);
+    poke(host, "POST", "transaction/set?refuse=1", 409);
+    poke(host, "POST", "transaction/set", 500); /* the next statement finds no table */
     ck_assert_ptr_null(
-        strstr(answer_text(poke(own, "GET", "query/styles", 200), "cell"), "nowhere"));
-    poke(own, "POST", "unit/one", 201);
-    poke(own, "POST", "transaction/one", 201);
+        strstr(answer_text(poke(host, "GET", "query/styles", 200), "cell"), "nowhere"));
+    poke(host, "POST", "unit/one", 201);
+    poke(host, "POST", "transaction/one", 201);
 }
 
 TEST(statements_that_only_look_like_transaction_control_are_sent)
@@ -296,9 +296,6 @@ TEST(a_job_skipped_because_of_its_lock_is_reported)
  * show it. */
 TEST(a_connection_is_closed_if_a_function_changed_its_settings)
 {
-    struct host *own =
-        poke_start(&(struct host_spec){.name = "statements_settings", .db = ONE_OF_EACH});
-
     EACH_TEXT (name, "TimeZone", "DateStyle", "IntervalStyle", "client_encoding",
                "standard_conforming_strings", "default_transaction_read_only", "application_name",
                "session_authorization", "is_superuser") {
@@ -307,18 +304,18 @@ TEST(a_connection_is_closed_if_a_function_changed_its_settings)
         for (int k = 0; k < 3; k++) {
             const char *way = sent[k].way;
 
-            poke(own, sent[k].method, text("%s/%s", way, name), sent[k].good);
-            poke(own, sent[k].method, text("%s/calm", way), sent[k].good);
-            expect_line(own, LINE("level=warn", "a setting of a shared connection has changed",
-                                  "module=poke", text("/api/poke/%s/:name", way), pair));
+            poke(host, sent[k].method, text("%s/%s", way, name), sent[k].good);
+            poke(host, sent[k].method, text("%s/calm", way), sent[k].good);
+            expect_line(host, LINE("level=warn", "a setting of a shared connection has changed",
+                                   "module=poke", text("/api/poke/%s/:name", way), pair));
         }
     }
-    ck_assert_uint_eq(host_logged(own, "Tokyo"), 0);
+    ck_assert_uint_eq(host_logged(host, "Tokyo"), 0);
 }
 
-static struct wire *query_begin(const struct host *on, const char *name)
+static struct wire *query_begin(const char *name)
 {
-    struct wire *wire = wire_open(on);
+    struct wire *wire = wire_open(host);
 
     ck_assert(wire_say(wire, "GET /api/poke/query/%s HTTP/1.1\r\nHost: x\r\n\r\n", name));
     return wire;
@@ -328,19 +325,13 @@ static struct wire *query_begin(const struct host *on, const char *name)
  * connection. */
 TEST(a_statement_sent_after_a_changed_setting_is_sent_again)
 {
-    struct host *own = poke_start(&(struct host_spec){
-        .name = "statements_behind", .db = ONE_OF_EACH "  statement_timeout: 60000\n"});
-    PGconn *other = database_connect(the_postgres, "statements_behind");
-
-    poke(own, "GET", "query/calm", 200);
-    sql_run(other, "SELECT pg_advisory_lock(" POKE_GATE ")");
-    struct wire *first = query_begin(own, "held");
-    sql_soon(other, "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
-                    " WHERE d.datname = current_database() AND l.locktype = 'advisory'"
-                    " AND l.objid = " POKE_GATE " AND NOT l.granted");
-    struct wire *second = query_begin(own, "calm");
-    ck_status(http(own, "GET", "/api/health", NULL, NULL), 200); /* `second` has been read */
-    sql_run(other, "SELECT pg_advisory_unlock(" POKE_GATE ")");
+    poke(host, "GET", "query/calm", 200);
+    sql_run(db, SQL_GATE_SHUT);
+    struct wire *first = query_begin("held");
+    sql_soon(db, SQL_GATE_WAITS);
+    struct wire *second = query_begin("calm");
+    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200); /* `second` has been read */
+    sql_run(db, SQL_GATE_OPEN);
     ck_assert_int_eq(wire_read(first, 5000)->status, 200);
     ck_assert_int_eq(wire_read(second, 5000)->status, 200);
 }
