@@ -7,10 +7,7 @@ char *crash_module(void)
 
 const char *const *crash_environment(const char *order)
 {
-    const char **environment = kept(calloc(2, sizeof *environment));
-
-    environment[0] = text("CRASH_ORDER=%s", order);
-    return environment;
+    return word_list(text("CRASH_ORDER=%s", order));
 }
 
 struct crash_bench crash_bench(const char *name, const char *lines, const char *settings)

@@ -43,17 +43,6 @@ static const char *own(const char *words)
     return path && strcmp(path + 1, "/") != 0 ? path + 1 : "";
 }
 
-static const char *const *wrapper_of(const char *path)
-{
-    const char **wrapper = kept(calloc(5, sizeof *wrapper));
-
-    wrapper[0] = "sh";
-    wrapper[1] = "-c";
-    wrapper[2] = text("echo $$ >%s/cgroup.procs && exec \"$@\"", path);
-    wrapper[3] = "sh";
-    return wrapper;
-}
-
 /* In version 2, a group must delegate the controller to the groups below it. */
 static char *parent_of(const char *controller, bool *first)
 {
@@ -84,7 +73,8 @@ struct group *group_make(const char *controller)
         test_skipped(text("the control group %s cannot be made", group->path));
         return NULL;
     }
-    group->wrapper = wrapper_of(group->path);
+    group->wrapper =
+        word_list("sh", "-c", text("echo $$ >%s/cgroup.procs && exec \"$@\"", group->path), "sh");
     return group;
 }
 

@@ -41,31 +41,13 @@ struct proxy {
 
 /* ---- sockets ---- */
 
-static int unix_socket(const char *path, struct sockaddr_un *address)
-{
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    snprintf(address->sun_path, sizeof address->sun_path, "%s", path);
-    return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-}
-
 static void listen_unix(struct proxy *proxy, const char *path)
 {
-    struct sockaddr_un address;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    proxy->listener = unix_socket(path, &address);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    proxy->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ck_assert_int_eq(bind(proxy->listener, (struct sockaddr *)&address, sizeof address), 0);
-}
-
-static int connect_target(const struct proxy *proxy)
-{
-    struct sockaddr_un address;
-    int fd = unix_socket(proxy->target, &address);
-
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address)) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
 }
 
 /* Closes with a reset if the socket supports one. */
@@ -99,7 +81,7 @@ static void accept_link(struct proxy *proxy)
     }
     memset(link, 0, sizeof *link);
     link->client = client;
-    link->server = connect_target(proxy);
+    link->server = socket_connect(proxy->target);
     if (link->server < 0)
         link_end(link);
 }

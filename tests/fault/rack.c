@@ -8,7 +8,6 @@
 struct rack rack_make(const char *name)
 {
     const char *path = harness_path(text("%s.torture", name));
-    const char **environment = kept(calloc(3, sizeof *environment));
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     ck_assert_int_ge(fd, 0);
@@ -17,9 +16,8 @@ struct rack rack_make(const char *name)
 
     ck_assert(map != MAP_FAILED);
     close(fd);
-    environment[0] = text(TORTURE_FILE "=%s", path);
-    environment[1] = "LD_PRELOAD=" TEST_TORTURE;
-    return (struct rack){map, environment};
+    return (struct rack){map,
+                         word_list(text(TORTURE_FILE "=%s", path), "LD_PRELOAD=" TEST_TORTURE)};
 }
 
 struct host_spec rack_spec(const char *name, const struct rack *rack)

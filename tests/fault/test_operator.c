@@ -216,12 +216,9 @@ TEST(a_full_disk_prevents_only_the_file_of_a_crash_report)
     const char *script = text("mount -t tmpfs -o size=4k,mode=777 tmpfs %s && "
                               "head -c 4096 /dev/zero >%s/all && exec \"$@\"",
                               bench.state, bench.state);
-    const char **wrapper = kept(calloc(7, sizeof *wrapper));
 
-    memcpy(wrapper, (const char *[]){"unshare", "--mount", "sh", "-c", script, "sh"},
-           6 * sizeof *wrapper);
     ck_assert_int_eq(mkdir(bench.state, 0700), 0);
-    bench.host->wrapper = wrapper;
+    bench.host->wrapper = word_list("unshare", "--mount", "sh", "-c", script, "sh");
     crash_run(&bench, NULL);
     expect_line_alone(&bench);
 }

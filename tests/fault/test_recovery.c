@@ -161,16 +161,6 @@ TEST(a_blocked_event_loop_is_reported_by_the_other_loop)
     status_soon(bench.host, "/api/health/ready", NULL, 200);
 }
 
-static const char *const *both_environments(const char *order, const struct rack *rack)
-{
-    const char **environment = kept(calloc(4, sizeof *environment));
-
-    environment[0] = crash_environment(order)[0];
-    environment[1] = rack->environment[0];
-    environment[2] = rack->environment[1];
-    return environment;
-}
-
 /* The disk for reports hangs while a pool's thread writes one; then a loop is blocked. */
 TEST(a_hung_crash_report_does_not_keep_the_worker_alive)
 {
@@ -178,7 +168,7 @@ TEST(a_hung_crash_report_does_not_keep_the_worker_alive)
     struct rack rack = rack_make("stuck_report");
     struct host *host = bench.host;
 
-    host->environment = both_environments(bench.order, &rack);
+    host->environment = word_list(host->environment[0], rack.environment[0], rack.environment[1]);
     crash_run(&bench, NULL);
     pid_t worker = worker_of(host, 0);
 

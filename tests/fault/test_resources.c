@@ -2,9 +2,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include "fault/common.h"
 #include "receive.h"
@@ -62,13 +60,9 @@ static struct reader *reader_start(const char *name)
 
 static struct scene *scene_with_pipe(const char *name, const struct reader *reader)
 {
-    const char **wrapper = kept(calloc(5, sizeof *wrapper));
+    const char *script = text("exec \"$@\" >%s 2>&1", reader->pipe);
 
-    wrapper[0] = "sh";
-    wrapper[1] = "-c";
-    wrapper[2] = text("exec \"$@\" >%s 2>&1", reader->pipe);
-    wrapper[3] = "sh";
-    return fault_scene(name, &(struct host_spec){.wrapper = wrapper});
+    return fault_scene(name, &(struct host_spec){.wrapper = word_list("sh", "-c", script, "sh")});
 }
 
 TEST(a_log_pipe_that_is_not_read_blocks_no_request_and_is_reported)
@@ -127,14 +121,9 @@ TEST(a_log_on_a_full_disk_blocks_no_request)
  * for it. */
 static int wait_at_the_control_socket(const struct host *host)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *path = harness_path(text("%s.control", host->name));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket_connect(harness_path(text("%s.control", host->name)));
 
     ck_assert_int_ge(fd, 0);
-    ck_assert_uint_lt(strlen(path), sizeof address.sun_path);
-    memcpy(address.sun_path, path, strlen(path));
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
     return fd;
 }
 

@@ -74,6 +74,7 @@ int port_bind(int *port);   /* returns a socket that is bound to a free port of 
 int port_listen(int *port); /* returns a socket that listens on such a port */
 int port_connect(int port); /* returns a socket that is connected to the port, or -1 */
 bool port_accepts(int port);
+int socket_connect(const char *path); /* returns a connected unix socket, or -1 */
 int free_port(void);
 
 /* Listens on a free port and returns it. Each connection has a thread that calls serve(arg, fd),

@@ -323,6 +323,13 @@ const char *const *words(const char *format, ...)
     return (const char *const *)all;
 }
 
+const char *const *words_of(const char *const *list)
+{
+    size_t count = count_of(list) + 1;
+
+    return memcpy(kept(calloc(count, sizeof *list)), list, count * sizeof *list);
+}
+
 char *text_repeated(const char *part, size_t times)
 {
     size_t length = strlen(part);

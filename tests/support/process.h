@@ -110,6 +110,11 @@ char *text_of(const char *format, va_list args);
 /* Returns the words of a command, which a single space separates. */
 __attribute__((format(printf, 1, 2))) const char *const *words(const char *format, ...);
 
+/* Return a list of words, which may have spaces, in memory that lives as long as the process;
+ * words_of() copies a list that ends with NULL. */
+#define word_list(...) words_of((const char *const[]){__VA_ARGS__, NULL})
+const char *const *words_of(const char *const *list);
+
 /* Returns `part`, repeated, in memory that lives as long as the process. */
 char *text_repeated(const char *part, size_t times);
 

@@ -137,21 +137,12 @@ static void serve(void *arg, int fd)
     free(visit.bytes);
 }
 
-static const char *const *kept_list(const char *const *list)
-{
-    size_t count = 1;
-
-    while (list[count - 1])
-        count++;
-    return memcpy(kept(calloc(count, sizeof *list)), list, count * sizeof *list);
-}
-
 struct catcher *catcher_start(const char *const *answers)
 {
     static const char *const fine[] = {ANSWER_OK, NULL};
     struct catcher *catcher = kept(calloc(1, sizeof *catcher));
 
-    catcher->answers = kept_list(answers ? answers : fine);
+    catcher->answers = words_of(answers ? answers : fine);
     pthread_mutex_init(&catcher->lock, NULL);
     catcher->port = port_serve(serve, catcher);
     return catcher;

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "harness.h"
 
@@ -74,15 +75,29 @@ int port_listen(int *port)
     return fd;
 }
 
-int port_connect(int port)
+static int connected(const void *to, socklen_t size)
 {
-    struct sockaddr_in to = loopback(port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(((const struct sockaddr *)to)->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (!connect(fd, (struct sockaddr *)&to, sizeof to))
+    if (fd < 0 || !connect(fd, to, size))
         return fd;
     close(fd);
     return -1;
+}
+
+int port_connect(int port)
+{
+    struct sockaddr_in to = loopback(port);
+
+    return connected(&to, sizeof to);
+}
+
+int socket_connect(const char *path)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", path);
+    return connected(&to, sizeof to);
 }
 
 bool port_accepts(int port)

@@ -23,7 +23,6 @@ const char *const *tls_trusting(const char *name, const struct tls_pair *authori
 {
     static const char *const own[] = {"unshare", "-rm", "true", NULL};
     const char *store = harness_path(text("%s.certs", name));
-    const char **wrapper = kept(calloc(7, sizeof *wrapper));
 
     if (geteuid() && process_run(&(struct process_spec){.argv = own, .log = "/dev/null"})) {
         test_skipped("this needs root, or user namespaces");
@@ -33,11 +32,6 @@ const char *const *tls_trusting(const char *name, const struct tls_pair *authori
     ck_assert_int_eq(system(text("cp %s %s/ca-certificates.crt && openssl rehash %s",
                                  authority->certificate, store, store)),
                      0);
-    wrapper[0] = "unshare";
-    wrapper[1] = geteuid() ? "-rm" : "-m";
-    wrapper[2] = "sh";
-    wrapper[3] = "-c";
-    wrapper[4] = text("mount --bind %s /etc/ssl/certs && exec \"$@\"", store);
-    wrapper[5] = "sh";
-    return wrapper;
+    return word_list("unshare", geteuid() ? "-rm" : "-m", "sh", "-c",
+                     text("mount --bind %s /etc/ssl/certs && exec \"$@\"", store), "sh");
 }

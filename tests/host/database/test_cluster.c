@@ -17,15 +17,12 @@ struct cluster {
 /* Returns HAProxy's response to a command on its socket. */
 static const char *haproxy_say(const struct cluster *cluster, const char *command)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket_connect(cluster->socket);
     char *answer = kept(calloc(1, 65536));
     size_t used = 0;
     ssize_t got = 1;
 
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", cluster->socket);
-    if (!connect(fd, (struct sockaddr *)&address, sizeof address) &&
-        write(fd, command, strlen(command)) > 0) {
+    if (fd >= 0 && write(fd, command, strlen(command)) > 0) {
         while (got > 0 && used < 65535) {
             got = read(fd, answer + used, 65535 - used);
             used += got > 0 ? (size_t)got : 0;

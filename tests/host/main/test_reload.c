@@ -38,13 +38,12 @@ TEST(sighup_reloads_the_configuration)
 /* Opening modules may take long; a SIGHUP meanwhile must not end the host. */
 TEST(sighup_during_startup_reloads_later)
 {
-    static const char *wrapper[] = {"/bin/sh", "-c", NULL, NULL};
-
     wave = wave_prepare("reload-early", "wave:\n  slowly: 1500\n");
-    wrapper[2] = text("host=$$; (until grep -q 'wave 1 opens' '%s'; do sleep 0.01; done; "
-                      "kill -HUP $host) & exec \"$0\" \"$@\"",
-                      wave->host->log);
-    wave->host->wrapper = wrapper;
+    wave->host->wrapper = word_list(
+        "sh", "-c",
+        text("host=$$; (until grep -q 'wave 1 opens' '%s'; do sleep 0.01; done; kill -HUP $host) &"
+             " exec \"$0\" \"$@\"",
+             wave->host->log));
     ck_assert_msg(host_run(wave->host), "%s", file_text(wave->host->log));
     wave_status_soon(wave, "generation 2: live");
 }

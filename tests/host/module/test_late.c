@@ -17,15 +17,12 @@ static const char *gate;
 
 static struct host *start(const char *name)
 {
-    static const char *environment[2];
-
     gate = harness_path(text("%s.gate", name));
-    environment[0] = text("LATE_GATE=%s", gate);
     return host_start(
         &(struct host_spec){.name = name,
                             .database = "none",
                             .modules = text("[health, \"%s\"]", harness_test_module("module_late")),
-                            .environment = environment});
+                            .environment = word_list(text("LATE_GATE=%s", gate))});
 }
 
 /* The memory that the thread writes to exists until it returns; then everything is freed. */

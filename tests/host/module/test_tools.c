@@ -40,16 +40,13 @@ static bool is_noticed(const char *begin)
 
 static void set_up(void)
 {
-    static const char *environment[2];
-
     hello = hello_build("hello");
     listen_for_notices();
-    environment[0] = text("NOTIFY_SOCKET=%s", notices);
     stage_open(&(struct host_spec){
         .name = "tools",
         .modules = text("[auth, chat, health, \"%s\", \"" TEST_WITNESS "\"]", hello),
         .more = "hello:\n  greeting: ahoy\nwitness:\n  limit: 2\n",
-        .environment = environment});
+        .environment = word_list(text("NOTIFY_SOCKET=%s", notices))});
     WAIT_UNTIL(is_noticed("READY=1"), 5000);
     database_soon(the_postgres, "tools",
                   "SELECT count(to_regclass('hello_count')) * count(to_regclass('witness_row'))");
