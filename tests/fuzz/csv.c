@@ -24,20 +24,12 @@ struct told {
     bool headed; /* a header line was read or is not expected */
 };
 
-static void hear(struct told *told, const void *bytes, size_t length)
-{
-    const unsigned char *at = bytes;
-
-    for (size_t i = 0; i < length; i++)
-        told->hash = (told->hash ^ at[i]) * UINT64_C(1099511628211);
-}
-
 static void hear_row(struct told *told, const struct reader_row *row)
 {
-    hear(told, &row->number, sizeof(row->number));
-    hear(told, &row->count, sizeof(row->count));
+    hash_add(&told->hash, &row->number, sizeof(row->number));
+    hash_add(&told->hash, &row->count, sizeof(row->count));
     for (size_t i = 0; i < row->count; i++)
-        hear(told, row->cells[i], strlen(row->cells[i]) + 1);
+        hash_add(&told->hash, row->cells[i], strlen(row->cells[i]) + 1);
 }
 
 /* The header line has the number 0, whatever came before it. */
@@ -148,7 +140,7 @@ static void look_through(const char *bytes, size_t length, unsigned how)
     must(scan.status == 0 || ((scan.status == 400 || scan.status == 413) && *scan.why));
     must(scan.status || (json_array_size(scan.header) > 0 && scan.rows > 0));
     if (!scan.status) {
-        whole = parts = (struct told){.hash = UINT64_C(14695981039346656037)};
+        whole = parts = (struct told){.hash = HASH};
         read_parts(&parts, &scan, bytes, length);
         if (!names_separator(bytes + mark, length - mark)) {
             must(!read_rows(&whole, scan.separator, 0, bytes + mark, length - mark, how % 61 + 1));
@@ -166,7 +158,7 @@ static void read_twice(const char *bytes, size_t length, unsigned how)
     static struct told once, pieces;
     char separator = ",;\t"[how % 3];
 
-    once = pieces = (struct told){.hash = UINT64_C(14695981039346656037)};
+    once = pieces = (struct told){.hash = HASH};
     int status = read_rows(&once, separator, 1, bytes, length, length);
 
     must(read_rows(&pieces, separator, 1, bytes, length, how % 67 + 1) == status);
@@ -189,7 +181,7 @@ static void hear_taken_back(struct told *told, const char *cell)
     must(copy != NULL);
     csv_take_back(copy, copy);
     must(strlen(copy) <= strlen(cell));
-    hear(told, copy, strlen(copy) + 1);
+    hash_add(&told->hash, copy, strlen(copy) + 1);
     free(copy);
 }
 
@@ -203,7 +195,7 @@ static int write_row(void *arg, const struct reader_row *row)
     must(!copy->csv.failed);
     copy->told.rows++;
     copy->told.last = row->number;
-    hear(&copy->told, &row->count, sizeof(row->count));
+    hash_add(&copy->told.hash, &row->count, sizeof(row->count));
     for (size_t i = 0; i < row->count; i++)
         hear_taken_back(&copy->told, row->cells[i]);
     return copy->told.rows == ROWS_MAX ? 1 : 0;
@@ -211,7 +203,7 @@ static int write_row(void *arg, const struct reader_row *row)
 
 static int copy_rows(struct copy *copy, char separator, const char *bytes, size_t length)
 {
-    *copy = (struct copy){.told.hash = UINT64_C(14695981039346656037), .csv.separator = separator};
+    *copy = (struct copy){.told.hash = HASH, .csv.separator = separator};
     must(!bulk_reader_begin(&copy->told.reader, separator, 1, write_row, copy));
     int status = feed(&copy->told, bytes, length, length);
 

@@ -16,4 +16,14 @@ static inline void must(int holds)
         abort();
 }
 
+/* Adds bytes to an FNV-1a hash. HASH is the hash of no bytes. */
+#define HASH UINT64_C(14695981039346656037)
+static inline void hash_add(uint64_t *hash, const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+
+    for (size_t i = 0; i < length; i++)
+        *hash = (*hash ^ at[i]) * UINT64_C(1099511628211);
+}
+
 #endif

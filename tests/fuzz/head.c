@@ -25,14 +25,6 @@ struct client {
     uint64_t judged; /* a hash of the heads so far */
 };
 
-static void judge(struct client *client, const void *bytes, size_t length)
-{
-    const unsigned char *at = bytes;
-
-    for (size_t i = 0; i < length; i++)
-        client->judged = (client->judged ^ at[i]) * UINT64_C(1099511628211);
-}
-
 /* The request is complete: takes its head and starts the next request. */
 static void end_request(struct client *client)
 {
@@ -43,15 +35,15 @@ static void end_request(struct client *client)
     must((head.status == 0) == (head.reason == NULL));
     int problem = client->reader.status;
 
-    judge(client, &head.status, sizeof head.status);
-    judge(client, &problem, sizeof problem);
-    judge(client, &head.length, sizeof head.length);
+    hash_add(&client->judged, &head.status, sizeof head.status);
+    hash_add(&client->judged, &problem, sizeof problem);
+    hash_add(&client->judged, &head.length, sizeof head.length);
     for (size_t i = 0; i < head.count; i++) {
-        judge(client, head.text + head.fields[i].name, head.fields[i].name_length);
-        judge(client, head.text + head.fields[i].value, head.fields[i].value_length);
+        hash_add(&client->judged, head.text + head.fields[i].name, head.fields[i].name_length);
+        hash_add(&client->judged, head.text + head.fields[i].value, head.fields[i].value_length);
     }
     if (head.split)
-        judge(client, head.text + head.target, strlen(head.text + head.target));
+        hash_add(&client->judged, head.text + head.target, strlen(head.text + head.target));
     client->over = head.status || problem;
     if (!client->over)
         reader_next(&client->reader);
@@ -96,6 +88,7 @@ static struct client *converse(const uint8_t *bytes, size_t size, size_t piece, 
     must(client && (client->given = malloc(GIVEN_MAX)) &&
          !socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, client->ends));
     client->room = room;
+    client->judged = HASH;
     for (size_t at = 0; at < size && !client->over; at += piece) {
         size_t length = size - at < piece ? size - at : piece;
 

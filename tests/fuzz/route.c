@@ -6,10 +6,8 @@
 #include "core/lib/text.h"
 #include "core/module/route.h"
 #include "fuzz/fuzz.h"
+#include "unit/support/route_rows.h"
 
-static const struct bb_field id[] = {{.name = "id", .type = BB_INT}};
-static const struct bb_field two[] = {{.name = "file", .type = BB_UUID},
-                                      {.name = "id", .type = BB_TEXT}};
 static const struct bb_field query[] = {
     {.name = "limit", .type = BB_INT, .min = 1, .max = 100, .alias = "size"},
     {.name = "after", .type = BB_TEXT, .max = 20},
@@ -19,26 +17,6 @@ static const struct bb_field query[] = {
     {.name = "any", .type = BB_ANY},
 };
 static const struct bb_table table = BB_TABLE(query);
-
-static int answer(struct bb_request *rq)
-{
-    (void)rq;
-    return 200;
-}
-
-#define ROUTE(verb, where, ...)                                                                    \
-    {                                                                                              \
-        .method = (verb), .path = (where), .roles = BB_ANYONE, .handler = answer, __VA_ARGS__      \
-    }
-
-static const struct bb_route routes[] = {
-    ROUTE("GET", "/", .flags = 0),
-    ROUTE("GET", "/api/device", .flags = 0),
-    ROUTE("POST", "/api/device", .flags = 0),
-    ROUTE("PATCH", "/api/device/:id", .segments = BB_TABLE(id)),
-    ROUTE("GET", "/api/device/by-site", .flags = 0),
-    ROUTE("GET", "/api/device/:id/documents/:file", .segments = BB_TABLE(two)),
-};
 
 static const struct router *router(void)
 {

@@ -1,44 +1,17 @@
 /* The router: the route of each path, and malformed paths, which must not find a route. */
 #include "core/module/route.h"
 #include "fixture.h"
+#include "route_rows.h"
 #include "suite.h"
 
 static struct router *router;
 static char why[160];
 
-static int answer(struct bb_request *rq)
-{
-    (void)rq;
-    return 200;
-}
-
-static const struct bb_field id[] = {{.name = "id", .type = BB_INT}};
-static const struct bb_field two[] = {{.name = "file", .type = BB_UUID},
-                                      {.name = "id", .type = BB_TEXT}};
-
-#define ROUTE(verb, where, ...)                                                                    \
-    {                                                                                              \
-        .method = (verb), .path = (where), .roles = BB_ANYONE, .handler = answer, __VA_ARGS__      \
-    }
-
-static const struct bb_route routes[] = {
-    ROUTE("GET", "/", .flags = 0),
-    ROUTE("GET", "/api/health", .flags = 0),
-    ROUTE("GET", "/api/device", .flags = 0),
-    ROUTE("POST", "/api/device", .flags = 0),
-    ROUTE("GET", "/api/device/:id", .segments = BB_TABLE(id)),
-    ROUTE("PATCH", "/api/device/:id", .segments = BB_TABLE(id)),
-    ROUTE("GET", "/api/device/by-site", .flags = 0),
-    ROUTE("GET", "/api/device/:id/documents/:file", .segments = BB_TABLE(two)),
-    ROUTE("DELETE", "/api/device/by-site/documents", .flags = 0),
-};
-enum { ROUTES = sizeof(routes) / sizeof(routes[0]) };
-
 static void setup(void)
 {
     arena_setup();
     router = router_new(arena);
-    for (size_t i = 0; i < ROUTES; i++)
+    for (size_t i = 0; i < COUNT(routes); i++)
         ck_assert_msg(!router_add(router, &routes[i], (void *)&routes[i], why, sizeof(why)), "%s",
                       why);
 }
