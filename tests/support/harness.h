@@ -234,6 +234,11 @@ size_t host_log_size(const struct host *host);
  * text on; fails the test if it does not come. */
 char *host_logs(const struct host *host, size_t from, const char *part);
 
+/* Waits for a line after this offset of the log that has all of these parts. */
+#define host_logs_line(host, from, ...)                                                            \
+    host_logs_parts((host), (from), (const char *const[]){__VA_ARGS__, NULL})
+void host_logs_parts(const struct host *host, size_t from, const char *const *parts);
+
 /* Fails if a sanitizer has reported something in the log. */
 void host_log_clean(const struct host *host);
 

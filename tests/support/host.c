@@ -323,3 +323,24 @@ char *host_logs(const struct host *host, size_t from, const char *part)
                    file_text(host->log) + from);
     return text("%.*s", (int)strcspn(line, "\n"), line);
 }
+
+static bool has_line(const char *log, const char *const *parts)
+{
+    for (size_t length; *log; log += length + (log[length] == '\n')) {
+        const char *const *part = parts;
+
+        length = strcspn(log, "\n");
+        while (*part && memmem(log, length, *part, strlen(*part)))
+            part++;
+        if (!*part)
+            return true;
+    }
+    return false;
+}
+
+void host_logs_parts(const struct host *host, size_t from, const char *const *parts)
+{
+    WAIT_UNTIL_MSG(has_line(file_text(host->log) + from, parts), SOON_MS,
+                   "no line with \"%s\", \"%s\" … in %s:\n%.3000s", parts[0], parts[1], host->log,
+                   file_text(host->log) + from);
+}

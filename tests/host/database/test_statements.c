@@ -17,32 +17,6 @@ static int64_t rows(const char *what)
     return sql_number(db, text("SELECT count(*) FROM poke WHERE what = '%s'", what));
 }
 
-static bool has_line(const struct host *of, const char *const *words)
-{
-    char *log = file_text(of->log), *rest = log;
-
-    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
-        const char *const *word = words;
-
-        while (*word && strstr(line, *word))
-            word++;
-        if (!*word)
-            return true;
-    }
-    return false;
-}
-
-static void expect_line(const struct host *on, const char *const *words)
-{
-    WAIT_UNTIL_MSG(has_line(on, words), 5000, "no line with %s, %s …", words[0], words[1]);
-}
-
-#define LINE(...)                                                                                  \
-    (const char *const[])                                                                          \
-    {                                                                                              \
-        __VA_ARGS__, NULL                                                                          \
-    }
-
 /* The ways in which the module sends a statement, and their status if it succeeds. */
 static const struct {
     const char *method, *way;
@@ -81,8 +55,8 @@ TEST_EACH(transaction_control_in_a_statement_is_an_error, COUNT(not_allowed))
     }
     ck_assert_int_eq(rows(writes), 8);
     for (int i = 0; i < 3; i++)
-        expect_line(host, LINE("a statement failed", "level=error", "module=poke",
-                               text("/api/poke/%s/:name\"", sent[i].way), state));
+        host_logs_line(host, 0, "a statement failed", "level=error", "module=poke",
+                       text("/api/poke/%s/:name\"", sent[i].way), state);
 }
 
 TEST(set_is_an_error_outside_a_checked_out_transaction)
@@ -109,16 +83,16 @@ TEST(statements_that_only_look_like_transaction_control_are_sent)
 TEST(a_failed_statement_is_logged_with_its_route)
 {
     poke(host, "GET", "query/divide", 500);
-    expect_line(host,
-                LINE("a statement failed", "module=poke", "route=\"GET /api/poke/query/:name\"",
-                     "statement=\"SELECT 1 / 0", "sqlstate=22012"));
+    host_logs_line(host, 0, "a statement failed", "module=poke",
+                   "route=\"GET /api/poke/query/:name\"", "statement=\"SELECT 1 / 0",
+                   "sqlstate=22012");
     poke(host, "POST", "unit/missing", 500);
-    expect_line(host, LINE("a statement failed", "level=error", "module=poke",
-                           "route=\"POST /api/poke/unit/:name\"",
-                           "statement=\"SELECT * FROM poke_missing\"", "sqlstate=42P01"));
+    host_logs_line(host, 0, "a statement failed", "level=error", "module=poke",
+                   "route=\"POST /api/poke/unit/:name\"",
+                   "statement=\"SELECT * FROM poke_missing\"", "sqlstate=42P01");
     poke(host, "POST", "raise", 201);
-    expect_line(host, LINE("a statement failed", "module=poke", "hook=poke.poked",
-                           "statement=\"SELECT 1 / 0"));
+    host_logs_line(host, 0, "a statement failed", "module=poke", "hook=poke.poked",
+                   "statement=\"SELECT 1 / 0");
 }
 
 /* These are mistakes of the module, however the statement is sent; it is sent once, and the
@@ -138,9 +112,9 @@ TEST_EACH(a_wrong_statement_is_500_and_keeps_its_connection, sizeof mistakes / s
     send_each_way(host, name, 500, 500);
     ck_assert_int_eq(rows(name), 0);
     ck_assert_str_eq(answer_text(poke(host, "GET", "query/pid", 200), "cell"), before);
-    expect_line(host, LINE("a statement failed", "level=error", "module=poke",
-                           "route=\"GET /api/poke/query/:name\"",
-                           text("sqlstate=%s", mistakes[_i].sqlstate)));
+    host_logs_line(host, 0, "a statement failed", "level=error", "module=poke",
+                   "route=\"GET /api/poke/query/:name\"",
+                   text("sqlstate=%s", mistakes[_i].sqlstate));
 }
 
 /* Another host holds the lock of migrations, so the table may exist soon. */
@@ -170,10 +144,10 @@ TEST(a_failed_statement_is_logged_with_its_job_or_command)
     struct host *own =
         poke_start(&(struct host_spec){.name = "statements_job", .more = "poke:\n  work: true\n"});
 
-    expect_line(own, LINE("a statement failed", "module=poke", "job=poke.work",
-                          "statement=\"SELECT 1 / 0", "sqlstate=22012"));
-    host_command(own, NULL, LINE("poke"));
-    expect_line(own, LINE("a statement failed", "module=poke", "command=poke"));
+    host_logs_line(own, 0, "a statement failed", "module=poke", "job=poke.work",
+                   "statement=\"SELECT 1 / 0", "sqlstate=22012");
+    host_command(own, NULL, word_list("poke"));
+    host_logs_line(own, 0, "a statement failed", "module=poke", "command=poke");
 }
 
 #define PINNED "ISO, MDY|iso_8601|UTC|"
@@ -203,7 +177,7 @@ TEST(styles_and_search_path_of_the_database_are_overridden)
 
     ck_assert_str_eq(answer_text(poke(own, "GET", "query/styles", 200), "cell"),
                      PINNED "\"$user\",public|4MB");
-    host_command(own, environment, LINE("styles"));
+    host_command(own, environment, word_list("styles"));
     ck_assert_str_eq(printed(own), PINNED "\"$user\",public|4MB");
 }
 
@@ -222,7 +196,7 @@ TEST(options_of_the_database_url_apply_to_every_connection)
 
     ck_assert_str_eq(answer_text(poke(own, "GET", "query/styles", 200), "cell"),
                      PINNED "elsewhere|2MB");
-    host_command(own, NULL, LINE("styles"));
+    host_command(own, NULL, word_list("styles"));
     ck_assert_str_eq(printed(own), PINNED "elsewhere|2MB");
     ck_assert_ptr_nonnull(sql_text(other, "SELECT to_regclass('elsewhere.poke')::text", 0, NULL));
     ck_assert_ptr_null(sql_text(other, "SELECT to_regclass('public.poke')::text", 0, NULL));
@@ -306,8 +280,8 @@ TEST(a_connection_is_closed_if_a_function_changed_its_settings)
 
             poke(host, sent[k].method, text("%s/%s", way, name), sent[k].good);
             poke(host, sent[k].method, text("%s/calm", way), sent[k].good);
-            expect_line(host, LINE("level=warn", "a setting of a shared connection has changed",
-                                   "module=poke", text("/api/poke/%s/:name", way), pair));
+            host_logs_line(host, 0, "level=warn", "a setting of a shared connection has changed",
+                           "module=poke", text("/api/poke/%s/:name", way), pair);
         }
     }
     ck_assert_uint_eq(host_logged(host, "Tokyo"), 0);
