@@ -70,15 +70,6 @@ static int listen_to(struct bb_request *rq)
     return status;
 }
 
-static int tell_empty(struct bb_request *rq)
-{
-    struct bb_chunk *chunk = bb_chunk_new(rq->host, 0);
-    size_t count = chunk ? bb_stream_publish(rq->host, bb_segment(rq, "topic"), chunk) : 0;
-
-    bb_chunk_release(rq->host, chunk);
-    return bb_reply(rq, 200, json_pack("{si}", "count", (int)count));
-}
-
 static void leave(struct bb_stream *stream, void *arg)
 {
     struct live *live = arg;
@@ -246,7 +237,6 @@ static const struct bb_route routes[] = {
     ROUTE("GET", "/:topic", listen_to, .segments = BB_TABLE(segments), .query = BB_TABLE(also)),
     ROUTE("POST", "/:topic", tell, .segments = BB_TABLE(segments), .query = BB_TABLE(all),
           .body = BB_TABLE(body), .body_max = 100000),
-    ROUTE("POST", "-empty/:topic", tell_empty, .segments = BB_TABLE(segments)),
     ROUTE("GET", "-joined", be_joined, .flags = 0),
     ROUTE("GET", "-patient/:topic", listen_patiently, .segments = BB_TABLE(segments)),
     ROUTE("POST", "-patient/:topic", catch_up, .segments = BB_TABLE(segments)),

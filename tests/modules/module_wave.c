@@ -178,8 +178,6 @@ static void close_wave(struct bb_host *host, void *state)
 
 static const struct bb_field ms_query[] = {{.name = "ms", .type = BB_INT, .max = 60000}};
 
-static const struct bb_field shout_body[] = {{.name = "text", .type = BB_TEXT, .max = 1048576}};
-
 #define ROUTE(of, at, does, ...)                                                                   \
     {                                                                                              \
         .method = (of), .path = "/api/wave" at, .roles = BB_ANYONE, .handler = (does), __VA_ARGS__ \
@@ -187,7 +185,6 @@ static const struct bb_field shout_body[] = {{.name = "text", .type = BB_TEXT, .
 
 static const struct bb_route routes[] = {
     ROUTE("GET", "", greet, .flags = 0),
-    ROUTE("POST", "/shout", greet, .body = BB_TABLE(shout_body)),
     ROUTE("GET", "/nap", nap, .query = BB_TABLE(ms_query), .deadline_ms = 60000),
     ROUTE("GET", "/hold", hold, .deadline_ms = 60000),
     ROUTE("GET", "/lock", wait_for_lock, .query = BB_TABLE(ms_query), .deadline_ms = 60000),
