@@ -204,6 +204,17 @@ void test_skipped(const char *reason)
     fprintf(stderr, "%s: SKIPPED: %s\n", program_invocation_short_name, reason);
 }
 
+char *shared_cases(const char *name)
+{
+    const char *root = getenv("BUSBAR_SHARED");
+    char *path = text("%s/cases/%s", root ? root : "../shared", name);
+
+    if (!access(path, R_OK))
+        return path;
+    test_skipped(text("there is no %s; set BUSBAR_SHARED", path));
+    return NULL;
+}
+
 bool process_as_root(const char *const *argv)
 {
     static const char *const may[] = {"sudo", "-n", "true", NULL};

@@ -46,6 +46,13 @@ int process_stop(pid_t pid, int signal, int ms);
 void test_skipped(const char *reason);
 
 /*
+ * Returns the path of a file or folder of the test cases from outside of the project: in
+ * BUSBAR_SHARED/cases, or else in ../shared/cases relative to the directory in which the tests were
+ * started. If it is absent, reports that with test_skipped() and returns NULL.
+ */
+char *shared_cases(const char *name);
+
+/*
  * Runs a command as root: directly if the tests run as root, otherwise with sudo. Returns false,
  * after calling test_skipped() with the reason, if this user may not do that without a password.
  */

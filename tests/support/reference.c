@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include "client.h"
-#include "reference_document.h"
 #include "schema.h"
 
 #define ALL_MODULES                                                                                \

@@ -44,4 +44,12 @@ void reference_keeps_event(const char *name, const char *head, const char *body,
 /* Prints the statuses in the reference that no response had, if BUSBAR_TEST_UNSEEN is set. */
 void reference_tell_unseen(void);
 
+/* ---- internals ---- */
+
+/* The document that responses are checked against; NULL: reference_open() was not called. */
+const json_t *reference_document(void);
+
+/* Returns what is wrong with a body whose type begins with "text/", or NULL. */
+const char *reference_text_problem(const char *type, const char *body, size_t length);
+
 #endif

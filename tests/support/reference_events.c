@@ -1,7 +1,6 @@
 /* Checks events of webhooks and streams against the reference's `webhooks`. */
 #include "client.h"
 #include "reference.h"
-#include "reference_document.h"
 #include "schema.h"
 
 /* Returns whether the event belongs to a module of the tests or examples. */

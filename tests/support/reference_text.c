@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "process.h"
-#include "reference_document.h"
+#include "reference.h"
 
 /* Returns the separator of the cells, because a failed upload is returned with its original
  * separator. */

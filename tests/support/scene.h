@@ -10,7 +10,6 @@
 
 #include <pthread.h>
 
-#include "health_watch.h"
 #include "ledger.h"
 #include "people.h"
 
@@ -65,5 +64,17 @@ struct ledger_report scene_expect_ledger(struct scene *scene);
 
 /* Stops the hosts. */
 void scene_end(struct scene *scene);
+
+/*
+ * A thread that requests GET /api/health all the time while a test breaks something: the response
+ * must always be 200. `bench/run` measures how long it takes.
+ */
+struct watch;
+
+/* Returns when it is connected and has received a response. */
+struct watch *watch_begin(const struct host *host);
+
+/* Fails the test, with this name, unless all responses were 200. */
+void watch_end(struct watch *watch, const char *name);
 
 #endif

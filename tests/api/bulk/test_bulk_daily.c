@@ -5,7 +5,6 @@
 #include "bulk.h"
 #include "devices.h"
 #include "meter.h"
-#include "shared.h"
 
 enum { ROWS = 411, FIELD = 64 };
 

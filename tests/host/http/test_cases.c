@@ -4,7 +4,6 @@
  */
 #include <openssl/evp.h>
 
-#include "shared.h"
 #include "stage.h"
 
 static struct person *user;

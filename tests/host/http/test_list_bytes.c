@@ -10,7 +10,7 @@
 #include "fault/proxy.h"
 #include "hook.h"
 #include "readings.h"
-#include "reference_document.h"
+#include "reference.h"
 #include "schema.h"
 #include "sse.h"
 

@@ -4,7 +4,7 @@
 #include "core/lib/json.h"
 #include "fixture.h"
 #include "suite.h"
-#include "support/shared.h"
+#include "support/process.h"
 
 static json_t *read_text(const char *text, struct json_problem *problem)
 {

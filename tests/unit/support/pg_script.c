@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "starve.h"
+#include "core/lib/arena.h"
 
 /* ---- messages of the server ------------------------------------------------------------------ */
 
@@ -611,3 +611,25 @@ void pg_script_end(struct pg_script *script)
     for (size_t i = 0; i < script->count; i++)
         ck_assert_msg(script->played[i], "line %zu of the script was not played", i);
 }
+
+/* ---- memory ---- */
+
+/* The linker (-Wl,--wrap) makes other source files call these functions instead of the arena's. */
+bool starved;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
+void *__real_arena_alloc(struct arena *arena, size_t size);
+void *__wrap_arena_alloc(struct arena *arena, size_t size);
+int __real_arena_defer(struct arena *arena, void (*undo)(void *), void *arg);
+int __wrap_arena_defer(struct arena *arena, void (*undo)(void *), void *arg);
+
+void *__wrap_arena_alloc(struct arena *arena, size_t size)
+{
+    return starved ? NULL : __real_arena_alloc(arena, size);
+}
+
+int __wrap_arena_defer(struct arena *arena, void (*undo)(void *), void *arg)
+{
+    return starved ? -1 : __real_arena_defer(arena, undo, arg);
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */

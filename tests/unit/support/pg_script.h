@@ -40,7 +40,7 @@ enum script_act {
     SCRIPT_STATUS,  /* responds to a Sync with the status `say`: "T" or "E" */
     SCRIPT_SETTING, /* the usual response, and TimeZone becomes `say` */
     SCRIPT_ALONE,   /* the usual response, after the warning that no standby has confirmed it */
-    SCRIPT_STARVE   /* the usual response; from now on arenas have no memory (starve.h) */
+    SCRIPT_STARVE   /* the usual response; from now on arenas have no memory */
 };
 
 struct script_line {
@@ -119,5 +119,8 @@ unsigned pg_script_conn_of(const struct pg_script *script, const char *text);
 
 /* Returns whether all lines have been played. */
 bool pg_script_is_over(const struct pg_script *script);
+
+/* While it is true, arenas have no memory when another source file calls them. */
+extern bool starved;
 
 #endif

@@ -7,7 +7,6 @@
 #include "core/lib/log.h"
 #include "core/lib/text.h"
 #include "core/module/reply.h"
-#include "starve.h"
 
 enum {
     PATIENCE_MS = 15000, /* the test fails after this time: its condition was never reached */

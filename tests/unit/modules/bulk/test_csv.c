@@ -11,7 +11,6 @@
 #include "modules/common/csv.h"
 #include "suite.h"
 #include "support/process.h"
-#include "support/shared.h"
 
 struct seen {
     json_t *rows; /* arrays of cells */

@@ -3,7 +3,7 @@
 
 #include "modules/webhook/http/sign.h"
 #include "suite.h"
-#include "support/shared.h"
+#include "support/process.h"
 
 static EVP_MAC *algorithm;
 

@@ -3,7 +3,7 @@
 
 #include "modules/common/target.h"
 #include "suite.h"
-#include "support/shared.h"
+#include "support/process.h"
 
 static struct target_rules strict; /* allows only the public Internet */
 static struct target_rules loopback;
