@@ -1,18 +1,6 @@
 #include "core/lib/redis_url.h"
+#include "fixture.h"
 #include "suite.h"
-
-static struct arena *arena;
-
-static void set_up(void)
-{
-    arena = arena_new();
-    ck_assert_ptr_nonnull(arena);
-}
-
-static void tear_down(void)
-{
-    arena_free(arena);
-}
 
 /* Describes what was parsed, or "invalid". */
 static const char *described(const char *text)
@@ -86,4 +74,4 @@ TEST_EACH(a_redis_url_is_parsed_or_refused, sizeof urls / sizeof *urls)
     ck_assert_str_eq(described(urls[_i][0]), urls[_i][1]);
 }
 
-SUITE(redis_url, .before_each = set_up, .after_each = tear_down)
+SUITE(redis_url, .before_each = arena_setup, .after_each = arena_teardown)
