@@ -179,6 +179,8 @@ struct answer *answer_expect_error(struct answer *answer, long status, const cha
     ck_assert_int_eq(answer_int(answer, "statusCode"), status);
     answer_text(answer, "error");
     ck_assert_str_eq(answer_text(answer, "requestId"), answer_header(answer, "X-Request-Id"));
+    if (status == 429 || status == 503)
+        ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
     ck_assert_msg(!strncmp(said, message, strlen(message)),
                   "%s:%d: message \"%s\" does not begin with \"%s\"", file, line, said, message);
     return answer;

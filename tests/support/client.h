@@ -63,7 +63,8 @@ void answer_warns(const struct answer *answer, const char *text);
 #define ck_status(got, expected) answer_expect((got), (expected), __FILE__, __LINE__)
 struct answer *answer_expect(struct answer *answer, long status, const char *file, int line);
 
-/* Also requires the service's error body, with a message that begins with `message`. */
+/* Also requires the service's error body, with a message that begins with `message`, and the header
+ * Retry-After of a 429 or 503. */
 #define ck_error(got, expected, message)                                                           \
     answer_expect_error((got), (expected), (message), __FILE__, __LINE__)
 struct answer *answer_expect_error(struct answer *answer, long status, const char *message,

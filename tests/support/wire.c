@@ -274,6 +274,8 @@ struct wire_answer *wire_expect_error(struct wire_answer *answer, int status, co
     ck_assert(json_is_string(json_object_get(body, "error")));
     ck_assert_str_eq(json_string_value(json_object_get(body, "requestId")),
                      wire_header(answer, "X-Request-Id"));
+    if (status == 429 || status == 503)
+        ck_assert_ptr_nonnull(wire_header(answer, "Retry-After"));
     ck_assert_str_eq(wire_header(answer, "X-Content-Type-Options"), "nosniff");
     ck_assert_str_eq(wire_header(answer, "Cache-Control"), "no-store");
     ck_assert_str_eq(wire_header(answer, "Content-Type"), "application/json; charset=utf-8");

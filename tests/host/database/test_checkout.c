@@ -130,19 +130,13 @@ TEST(a_frozen_postgresql_gives_503_at_once)
     WAIT_UNTIL(waiting(own) >= (double)WAITERS, 5000);
     proxy_set(proxy, PROXY_FREEZE, 0);
     status_soon(own, "/api/health/status", NULL, 503);
-    for (int i = 0; i < WAITERS; i++) {
-        const struct wire_answer *answer = wire_read(waiters[i], AT_ONCE_MS);
-
-        ck_assert_msg(answer && answer->status == 503, "waiter %d: %d", i,
-                      answer ? answer->status : 0);
-        ck_assert_ptr_nonnull(wire_header(answer, "Retry-After"));
-    }
+    for (int i = 0; i < WAITERS; i++)
+        ck_wire_error(wire_read(waiters[i], AT_ONCE_MS), 503);
     for (int i = 0; i < 8; i++) {
         poke(own, "GET", "query/one", 503);
         poke(own, "POST", "write/one", 503);
         poke(own, "POST", "unit/one", 503);
-        ck_assert_ptr_nonnull(
-            answer_header(poke(own, "POST", "transaction/one", 503), "Retry-After"));
+        ck_error(poke(own, "POST", "transaction/one", 503), 503, "");
     }
     proxy_set(proxy, PROXY_PASS, 0);
     WAIT_UNTIL(lends(own), 10000);

