@@ -322,8 +322,8 @@ static inline void *bb_before(struct bb_request *rq, struct bb_tx *tx,
 
 /*
  * Makes the host call then(rq, tx, arg) after the commit and before the request is answered, on
- * behalf of the module that called bb_after(); not if the transaction fails. `then` must not wait.
- * So a `within` hook can read the results of its statements with bb_unit_rows().
+ * behalf of the module that called bb_after(). If the transaction fails, `then` is not called.
+ * `then` must not wait. It can read the results of `within` hooks with bb_unit_rows().
  */
 static inline void bb_after(struct bb_request *rq, struct bb_tx *tx,
                             void (*then)(struct bb_request *, struct bb_tx *, void *), void *arg)

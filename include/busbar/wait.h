@@ -39,10 +39,10 @@ static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64
  * down, or 1 if it is not configured. The host checks its dependencies several times a second on
  * separate connections, so the call never waits and adds no load.
  *
- * BB_DATABASE is also down while PostgreSQL accepts no writes, BB_SCHEMA until the tables are known
- * to match the loaded modules, and BB_HOST while the host stops or an event loop is blocked (the
- * last two have no latency). BB_CLOCK is down while the clocks of this host and PostgreSQL differ
- * by more than 30 seconds; *latency_ms is always the time by which PostgreSQL's clock is ahead.
+ * BB_DATABASE is also down while PostgreSQL accepts no writes. BB_SCHEMA is down until the host
+ * knows that the tables match the modules. BB_HOST is down while the host stops or a loop is
+ * blocked. BB_SCHEMA and BB_HOST have no latency. BB_CLOCK is down while this host's clock and
+ * PostgreSQL's differ by over 30 s; *latency_ms is how far PostgreSQL is ahead.
  */
 static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
                            int64_t *latency_ms)

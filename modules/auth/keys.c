@@ -31,7 +31,7 @@ struct auth_keys {
     EVP_MAC *hmac;
     struct key *keys;
     size_t count;
-    uint64_t wanted, loaded; /* number of changes: received, and known to the last load */
+    uint64_t wanted, loaded; /* changes received; changes received before the last load */
     int64_t second;          /* a second of the monotonic clock */
     unsigned lookups;        /* loads for unknown names in that second */
 };

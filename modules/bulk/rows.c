@@ -62,7 +62,7 @@ static char *rows_copy(struct bb_request *rq, const char *text)
     return memcpy(bb_alloc(rq, size), text, size);
 }
 
-/* Returns the value of a cell for the type's functions: often the text of the cell as it is. */
+/* Returns the value that the type's functions get for a cell: `sent`, or a changed copy of it. */
 static const char *rows_value(struct bb_request *rq, const struct bulk_columns *columns,
                               const struct bb_field *column, const char *sent)
 {

@@ -277,8 +277,8 @@ static int scan_row(void *arg, const struct reader_row *row)
 }
 
 /*
- * Returns the length of the UTF-8 text without a last character that the end of the buffer has cut.
- * Reports an error and returns -1 if the text is not UTF-8 or has NUL bytes.
+ * Returns the length of the UTF-8 text, without the last character if it continues after the end of
+ * the buffer. Reports an error and returns -1 if the text is not UTF-8 or has NUL bytes.
  */
 static ssize_t scan_text_length(struct pass *pass, const char *bytes, size_t length)
 {

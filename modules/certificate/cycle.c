@@ -60,10 +60,10 @@ static const struct bb_sql chunk = {
     0};
 
 /*
- * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose readings differ from the
- * energy in certificate_account, or had energy above the ceiling. Uses UNION ALL instead of a join,
- * for which PostgreSQL would compare all rows with each other if its statistics are old. A reading
- * that begins in the cycle always counts.
+ * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose energy differs from
+ * certificate_account, or was above the ceiling there. UNION ALL is used because PostgreSQL, if its
+ * statistics are old, might execute a join by comparing all rows with each other. A reading that
+ * begins in the cycle always counts.
  */
 static const struct bb_sql measure = {
     "SELECT x.device, sum(x.wh)::bigint, sum(x.known)::bigint, "
@@ -209,7 +209,7 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
     int64_t carry = bb_cell_int(rq, rows, 0, 1);
 
     if (!cycle->most) {
-        /* devices with about 200,000 hourly readings in a week, month, quarter, year, day */
+        /* devices with about 200,000 hourly readings in a cycle: week, month, quarter, year, day */
         static const char initials[] = "wmqy";
         static const int64_t sizes[] = {1200, 300, 100, 24, 8000};
         size_t size = strcspn(initials, bb_format(rq, "%.1s", bb_cell(rq, rows, 0, 2)));

@@ -122,7 +122,7 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 /* ---- changed devices ---- */
 
 /*
- * If the capacity of a device is corrected, energy above its ceiling may be certified after all, so
+ * If the capacity of a device is corrected, energy above its old ceiling may now be certified, so
  * its cycles become due again. The hook only notes the device. The job marks the cycles later,
  * because the hook would not find a cycle that is being issued at the same time.
  *

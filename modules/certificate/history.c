@@ -33,7 +33,7 @@ static const struct bb_sql next = {
  * $1 devices, of which some may have been deleted, $2 threshold, $3 maximum number of readings, $4
  * status of the entries. ON CONFLICT skips readings that were issued before. After $3 readings, the
  * statement stops: the last device's row in certificate_history then begins at its last reading,
- * and the rows of later devices stay unchanged. The first row always exists.
+ * and the rows of later devices stay unchanged. Always returns at least one row.
  */
 static const struct bb_sql issue = {
     "WITH h AS MATERIALIZED (SELECT n.device, n.organisation, h.start_at, h.end_at, h.wh"
@@ -131,7 +131,7 @@ static int history_transaction(struct bb_request *rq, void *arg)
     return bb_transaction(rq, history_chunk, chunk);
 }
 
-/* Retries a failed chunk with half as many devices. Skips a device that fails alone. */
+/* If a chunk fails, retries with half as many devices. Skips a device that fails alone. */
 int64_t certificate_history(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;

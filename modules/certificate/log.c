@@ -367,7 +367,7 @@ int certificate_change(struct bb_request *rq)
 
 /* clang-format off */
 
-/* $6 device, group or month, $7 last key seen, $8 number of rows. Numeric sums are cast. */
+/* $6 device, group or month, $7 last key seen, $8 number of rows */
 #define KEY                                                                                        \
     "CASE $6::text WHEN 'device' THEN e.device WHEN 'group' THEN coalesce(e.group_id, 0)"          \
     " ELSE (extract(epoch FROM date_trunc('month', e.start_at, 'UTC')) * 1000)::bigint END"

@@ -53,8 +53,8 @@ static int archive_call(struct bb_request *rq, enum call call, void *arg)
  * $1 days, $2 bytes. Selects the next part that is due, or a row without a content if the next 1000
  * conversations have no such part. The order is last_hour and id. Only whole hours are due, so a
  * conversation that becomes due later comes after the job's place in this order. Selects nothing
- * while a transaction is in progress that is older than a message: live streams would treat this
- * archived message as one that they have missed (LOST in page.c).
+ * while a transaction is in progress whose ID is below the xid of a message: live streams would
+ * treat this archived message as one that they have missed (LOST in page.c).
  */
 static const struct bb_sql due = {
     "WITH c AS MATERIALIZED (SELECT c.id, c.entries, c.last_hour, coalesce((SELECT max(a.last)"

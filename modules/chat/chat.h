@@ -40,7 +40,7 @@ struct chat {
     struct slots *long_answers; /* for long responses (modules/common/slots.h) */
 };
 
-/* A part of a conversation that changes only if it is shared. Borrowed until the request ends. */
+/* Members of a conversation that change only if it is shared. Borrowed until the request ends. */
 struct chat_facts {
     int64_t id;
     int64_t organization; /* 0: none */

@@ -3,9 +3,9 @@
  * conversations (list.c) and the search in their messages (search.c) use them.
  *
  * Parameters: $1 to $3 the scope, $5 and $6 the last activity in microseconds (null: no previous
- * page) and the id of the previous page's last conversation, $7 the maximum rows. The others are
- * null or a filter: $4 id, $8 organization, $9 part of an e-mail, name or device name, $10 whether
- * closed. The list of an e-mail's conversations has the e-mail as $4 and no filters.
+ * page) and the id of the previous page's last conversation, $7 the maximum rows. Filters, or null:
+ * $4 id, $8 organization, $9 part of an e-mail, name or device name, $10 whether closed. The list
+ * of an e-mail's conversations has the e-mail as $4 and no filters.
  */
 #ifndef CHAT_LIST_H
 #define CHAT_LIST_H

@@ -12,8 +12,8 @@
 struct cache;
 
 /*
- * Creates a cache for a number of values; with 0 it stores none. `seed` must be random: the set of
- * a key depends on it, so that no client can fill one set. Returns NULL if out of memory.
+ * Creates a cache for a number of values; with 0 it stores none. `seed` must be random: a hash
+ * selects a key's set of entries, and no client may be able to fill a set. NULL: out of memory.
  */
 struct cache *cache_new(size_t entries, uint64_t seed);
 void cache_free(struct cache *cache);

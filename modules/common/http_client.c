@@ -353,7 +353,7 @@ static int http_open_multi(struct http_client *client)
     return -1;
 }
 
-/* Ends all requests. First disconnects their sockets, or libcurl would send buffered HTTP/2 data */
+/* Ends all requests. Disconnects their sockets first: libcurl would send buffered HTTP/2 data. */
 static void http_close_multi(struct http_client *client, CURLcode code)
 {
     static const struct sockaddr none = {.sa_family = AF_UNSPEC};

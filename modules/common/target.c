@@ -237,7 +237,7 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
         return TARGET_HOST;
     if (!known && target_is_localhost(host))
         known = true; /* it is allowed if ::1 or 127.0.0.1 is allowed */
-    /* The address of a name is checked at connect time. It may be in an open network: any port. */
+    /* The address of a name is checked at connect time: in an open network, it may use any port. */
     if (known ? target_is_address_open(rules, &address, port)
               : target_is_port_open(rules, port) || rules->open_count)
         return NULL;

@@ -195,7 +195,7 @@ struct zone *zone_parse(const unsigned char *bytes, size_t length)
 
     if (!size || size > length - start || !numbers[TYPES])
         return NULL;
-    /* The data: times, the type number of each time, types and more. Then a line with the rule. */
+    /* The data: times, each time's type number, types and more. A line with the rule follows. */
     const unsigned char *times = bytes + start + HEADER, *kinds = times + numbers[CHANGES] * 8;
     const unsigned char *types = kinds + numbers[CHANGES], *line = bytes + start + size;
     size_t left = length - start - size;

@@ -116,8 +116,8 @@ static const struct bb_rows *rows_find_names(struct bb_request *rq, const struct
 
 /*
  * Reads each row by the rules of a registration, and adds errors to the row's problems. An export
- * puts an apostrophe before = + - @, which `cells` lack. If a stored device has the externalId with
- * the apostrophe (name_as_sent), the row gets it, too. Returns 0, or -1 on failure.
+ * puts an apostrophe before = + - @, and `cells` omit it. If a stored device has an externalId with
+ * this apostrophe (name_as_sent), the row gets this externalId. Returns 0, or -1 on failure.
  */
 static int rows_read(struct bb_request *rq, const struct bb_bulk_job *job,
                      struct bb_bulk_row *const *rows, size_t count, struct device_row *read)

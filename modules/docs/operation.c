@@ -88,8 +88,8 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
 
 /*
  * Returns the columns of bulk rows in Markdown, which the caller frees. Returns NULL if the module
- * does not use bulk rows, or the route neither accepts files nor returns CSV without path segments.
- * Also returns NULL if memory runs out (sets maker->failed).
+ * does not use bulk rows. Also returns NULL if the route has no parts and is not the template (CSV,
+ * no path segments), or if memory runs out (sets maker->failed).
  */
 static char *operation_columns(struct docs_maker *maker, const struct bb_module *module,
                                const struct bb_route *route)

@@ -17,12 +17,9 @@ struct around {
     int64_t next_start, next_end; /* of the first reading that ends later; INT64_MAX: none */
 };
 
-/*
- * The stored readings around the times of a request that the clock shows twice. When the first of
- * these times needs them, one statement reads them for all.
- */
+/* The stored readings around all times of a request that the clock shows twice. */
 struct stored {
-    struct around (*around)[2]; /* both passes of each time; NULL: not queried yet */
+    struct around (*around)[2]; /* around both instants of each time; NULL: not queried yet */
     size_t *places;             /* the index in `around` of each element of submission->items */
 };
 
@@ -34,7 +31,7 @@ struct placing {
     const struct reading_item *before, *behind; /* the neighbors; NULL: none */
     struct zone_times starts, ends;
     bool begins, closes;            /* whether the zone's clock shows the start and the end */
-    const struct zone_times *twice; /* a repeated time whose pass other readings decide; or NULL */
+    const struct zone_times *twice; /* set if other readings select one of its two instants */
 };
 
 /* clang-format off */
@@ -162,7 +159,9 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
     return stored->around[stored->places[p->item - submission->items]];
 }
 
-/* Returns whether one of `ends` is after `start`. Sets *end to the first such one, or the last. */
+/*
+ * Returns whether one of `ends` is after `start`. Sets *end to the first that is, or else the last.
+ */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
     if (!ends->count && ends->closes && ends->change > start) {
@@ -180,7 +179,8 @@ static bool local_end_after(const struct zone_times *ends, int64_t start, int64_
 /*
  * Resolves a start that the clock shows twice, and the reading's end. If both passes are possible,
  * takes the one at which the previous row ends, or else the one at which a stored reading ends. If
- * stored readings end at both, takes the one that none follows. Returns 0, or -1 if a query failed.
+ * stored readings end at both, takes the one that no stored reading follows. If none follows at
+ * either, notes a mistake. Returns 0, or -1 if a query failed.
  */
 static int local_place_start(struct bb_request *rq, const struct placing *p)
 {

@@ -85,7 +85,7 @@ static void authentication_check_pair(struct bb_request *rq, json_t *stored, jso
     int refused = 0;
 
     if (certificate && ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &at) != 1)
-        at = (struct tm){.tm_year = 0}; /* expired long ago */
+        at = (struct tm){.tm_year = 0}; /* a time that cannot be read counts as expired */
     int64_t until_ms = (int64_t)timegm(&at) * 1000;
 
     if (!certificate)

@@ -36,7 +36,7 @@ enum retry_verdict { RETRY_DELIVERED, RETRY_LATER, RETRY_ABANDON };
 enum retry_verdict retry_time_next(const struct retry_delays *delays, int attempt, int status,
                                    int64_t retry_after_s, uint32_t random, int64_t *delay_ms);
 
-/* Sets the delays from a valid retryPolicy. Returns 0, or -1 if this is "default" or null. */
+/* Sets the delays. Returns 0, or -1 if the valid retryPolicy `policy` is "default" or null. */
 int retry_time_policy(const json_t *policy, struct retry_delays *delays);
 
 /*

@@ -43,7 +43,7 @@ enum {
 /*
  * For a webhook h with `ordering`, webhook_order() returns the delivery's id and its place in the
  * order of the key, as `o`. For other webhooks o is null, because webhook_order() is STRICT: it is
- * not called with a null argument. The CASE does this; a WHERE might be evaluated too late.
+ * not called with a null argument. The CASE passes null; a WHERE might be evaluated after the call.
  */
 #define ORDERED(key)                                                                               \
     " LEFT JOIN LATERAL webhook_order(CASE WHEN h.ordering IS NOT NULL THEN h.id END, " key ") o"  \
@@ -256,7 +256,7 @@ static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhoo
  * key is marked with BB_KEY.
  */
 
-enum { KEY_MAX = 128 }; /* bytes of a value; events with a longer one have no order */
+enum { KEY_MAX = 128 }; /* bytes of a key's value; an event with a longer value has no order */
 
 /* Returns the key in the object; NULL if it has none. `parent`: its name; NULL for the payload. */
 static const char *enqueue_find_key(struct bb_request *rq, const struct bb_table *fields,

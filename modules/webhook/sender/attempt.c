@@ -447,9 +447,9 @@ static bool attempt_is_prevented(const struct sender *sender)
 }
 
 /*
- * Called when there is an access token, or none (`error`): sends the attempt's request, with the
- * rest of webhook.timeout as its timeout. A pause, or a change of the webhook since the attempt
- * began, prevents this: after the response to a PATCH, no request may use the old values.
+ * Called after the request for an access token. If it failed (`error`), the attempt fails.
+ * Otherwise sends the attempt's request within the rest of webhook.timeout, unless work was paused
+ * or the webhook has changed: after the response to a PATCH, no request may use the old values.
  */
 static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
 {

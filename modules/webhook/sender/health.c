@@ -2,10 +2,10 @@
  * The health of webhooks, and the events about it.
  *
  * The owner of a shard counts the failures of its webhooks in memory. Only failures that the
- * receiver causes count; a success ends the count. A webhook is failing if a delivery was abandoned
- * and all of its attempts failed without a success of another delivery in between, or if attempts
- * have failed for a minute. A result that changes the health of its webhook is recorded in a
- * transaction together with the health and the events about it, so that an event is raised exactly
+ * receiver causes count; a success resets the count. A webhook is failing if a delivery was
+ * abandoned and all of its attempts failed without a success of another delivery in between, or if
+ * attempts have failed for a minute. A result that changes the health of its webhook is recorded in
+ * a transaction together with the health and the events about it. So an event is raised if and only
  * if the change is stored. The stored row decides: a webhook whose policy was cleared meanwhile is
  * not disabled, and a state that is already stored raises no event. Tests have no effect.
  */

@@ -250,7 +250,7 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             sender->to_give |= sender_shard(i);
             surplus--;
         }
-    sender->look_shards &= ~sender->to_give; /* the rest of the look skips these shards */
+    sender->look_shards &= ~sender->to_give; /* the search in progress skips these shards */
     if (gained || sender->to_give)
         IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
             subscription_update(sender, subscription);

@@ -174,7 +174,7 @@ int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_
         free(oauth->http.bytes);
         return -1;
     }
-    oauth->http.done = oauth_done; /* so not called if the start fails, which returns -1 */
+    oauth->http.done = oauth_done; /* set only now, because a failed start returns -1 instead */
     STAILQ_INSERT_TAIL(&oauth->waiters, waiter, next);
     return 0;
 }

@@ -73,7 +73,7 @@ void queue_flow_init(struct queue_flow *flow)
     TAILQ_INIT(&flow->waiting);
 }
 
-/* A slow or failing flow that held as many items as a fast flow would cause bursts. */
+/* A flow that is slow, fails or is new may hold an eighth: more items would cause bursts. */
 size_t queue_part(const struct queue_flow *flow, size_t limit)
 {
     bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;
@@ -226,8 +226,8 @@ static double queue_mean_ms(const struct queue_flow *flow)
 }
 
 /*
- * Moves the cap toward the number in flight that the flow's traffic needs, after a delivery that
- * took up to QUEUE_SLOW_MS. A cap that is too high is lowered at once; otherwise it grows by 1.
+ * Moves the cap toward the number in flight that the flow's traffic needs. Called after a delivery
+ * that took up to QUEUE_SLOW_MS. Lowers a cap that is too high at once; otherwise adds 1.
  */
 static void queue_grow(const struct queue *queue, struct queue_flow *flow, int64_t now_ms)
 {

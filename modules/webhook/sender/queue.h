@@ -115,8 +115,8 @@ size_t queue_part(const struct queue_flow *flow, size_t limit);
 /* Returns whether the flow would admit an item of this size. */
 bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32_t size);
 
-/* Adds a new item to the flow, before its low items unless it is low. Returns false, with the item
- * unchanged, if the flow is full. */
+/* Adds a new item: a low item at the flow's end, another item before the low items. Returns false,
+ * with the item unchanged, if the flow is full. */
 bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item *item);
 
 /* Returns the item to send now, or NULL. It is in flight until queue_finished(). */
@@ -128,7 +128,7 @@ void queue_finished(struct queue *queue, struct queue_item *item, bool delivered
 /* Reverses queue_take() for an item that was not sent: puts it at the head of its flow. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
 
-/* Moves a resting item to the head of its flow, or, if it is low, of the flow's low items. */
+/* Moves a resting item to the head of its flow; a low item goes to the head of the low items. */
 void queue_again(struct queue *queue, struct queue_item *item);
 
 /* Removes a waiting or resting item. */

@@ -268,8 +268,8 @@ int64_t record_at(const struct sender *sender)
 }
 
 /*
- * Records plain results and other results in turns. Results accumulate while a statement is
- * running, so batches grow with the load.
+ * Records plain results and other results alternately (see record_add()). Results accumulate while
+ * a statement is running, so batches grow with the load.
  */
 void record_results(struct sender *sender)
 {
