@@ -61,9 +61,9 @@ bool address_in(const struct cidr_list *list, const char *text);
 struct in6_addr address_network(const char *text);
 
 /*
- * Writes the client's address to `out` and returns it. It is the peer's, or, if the peer is
- * trusted, the rightmost address of X-Forwarded-For (NULL: no header) that is not trusted, or else
- * the leftmost. If an entry read from the right is not an address, it is the peer's address.
+ * Writes the client's address to `out` and returns it. If the peer is trusted, this is the last
+ * address of X-Forwarded-For (NULL: no header) that is not trusted, or the first one if all are. If
+ * the peer is not trusted, or an entry that is read is not an address, it is the peer's address.
  */
 const char *address_client(const struct cidr_list *trusted, const char *peer,
                            const char *x_forwarded_for, char out[INET6_ADDRSTRLEN]);

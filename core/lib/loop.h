@@ -135,7 +135,7 @@ struct loop {
     struct watch inbox_watch; /* an eventfd */
     pthread_mutex_t inbox_lock;
     STAILQ_HEAD(, message) inbox;
-    struct tasks ready, patient;     /* tasks that are ready */
+    struct tasks ready, patient;     /* tasks that can run, of normal and of low priority */
     LIST_HEAD(, core_request) alive; /* all requests of this loop, of any kind */
     size_t requests;
     struct loop_part parts[LOOP_PARTS]; /* in the order in which they run */

@@ -69,7 +69,7 @@ static struct meter *meter_new(const char *name, bool route, size_t count)
     return meter;
 }
 
-/* Returns or creates the meter of this name; NULL if meter_new() fails. Owns or frees `name`. */
+/* Returns or creates the meter; NULL if meter_new() fails. Takes ownership of `name`. */
 static struct meter *meter_find(char *name, bool route, size_t count)
 {
     pthread_mutex_lock(&meter_lock);

@@ -269,7 +269,7 @@ bool multipart_complete(const struct multipart *multipart)
     return multipart->state == MULTIPART_EPILOGUE;
 }
 
-/* Removes `length` bytes from the window. Passes them, without `implied` ones, to calls->data(). */
+/* Removes `length` bytes from the window. Passes them, except `implied` ones, to calls->data(). */
 static int multipart_data(struct multipart *multipart, size_t length)
 {
     size_t skipped = multipart->implied < length ? multipart->implied : length;

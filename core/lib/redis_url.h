@@ -23,7 +23,7 @@ struct redis_url {
     struct redis_server servers[REDIS_SERVERS_MAX];
     size_t count;
     const char *user, *password; /* NULL: none */
-    const char *master;          /* its name, if `servers` are Sentinels; NULL: they are not */
+    const char *master;          /* name of the master, if `servers` are Sentinels; or NULL */
     unsigned database;
     bool tls;
 };

@@ -19,7 +19,7 @@ static struct job_record *job_log_record_of(struct engine *engine, const char *n
     struct job_record **at = &engine->job_log;
     char label[JOB_NAME_SIZE];
 
-    snprintf(label, JOB_NAME_SIZE, "%s", name); /* then _ replaces what a label must escape */
+    snprintf(label, JOB_NAME_SIZE, "%s", name); /* the loop below makes it a valid label */
     for (char *c = label; *c; c++)
         if (*c == '"' || *c == '\\' || *c == '\n')
             *c = '_';

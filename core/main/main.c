@@ -96,7 +96,7 @@ static void supervisor_worker_ended(int status)
     const struct worker_state *worker = &shared->worker;
     int64_t now = clock_mono_ms(), wait = 0;
 
-    /* reads the state of the server process; if it recorded no reason, `status` has the reason */
+    /* reads why the server process ended; if it recorded no reason, `status` has the reason */
     (void)!pread(supervisor.file, &shared->worker, sizeof shared->worker,
                  offsetof(struct supervised_file, worker));
     (void)!pread(supervisor.file, shared->listening_at, sizeof shared->listening_at,

@@ -293,7 +293,7 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
         control = control_new(engine);
         for (unsigned i = 1; i < engine->loop_count; i++)
             if (pthread_create(&engine->loops[i].thread, NULL, loop_main, &engine->loops[i]))
-                /* without stopping the loops that already run: they have no requests yet */
+                /* ends at once, because the loops that already run have no requests yet */
                 stop_end_now(BB_ERROR, "the event loops cannot be started", 1);
         engine->loops[0].thread = pthread_self();
         hang_watch_loops(engine); /* last, because the watchdog reads the loops' threads */

@@ -132,7 +132,7 @@ const struct core_event *generation_event(const struct generation *generation, c
 /* Returns the setting that a route's `files_in` names; NULL if its module is not loaded. */
 const char *generation_directory(struct bb_host *host, const char *name);
 
-/* Sets handle.meters and handle.account; their values survive reloads. 0, or -1: out of memory. */
+/* Sets handle.meters and handle.account, whose values survive reloads. Returns 0; -1: no memory. */
 int meters_bind(struct core_module *module, struct arena *arena);
 /*
  * Fills generation->settings and everything derived from it: loads, checks and orders the modules,

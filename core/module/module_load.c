@@ -479,7 +479,7 @@ static void *module_open_file(struct arena *arena, const char *path, char *why, 
     struct module_file file = module_file_look(copy);
     void *dl = file.dl ? file.dl : dlopen(copy, OPEN_FLAGS);
 
-    if (dl && !file.dl) { /* the descriptor stays open as long as the code is loaded */
+    if (dl && !file.dl) { /* `fd` stays open as long as the code is loaded */
         module_file_note(&file, copy, dl);
         return dl;
     }

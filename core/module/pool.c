@@ -472,7 +472,7 @@ int64_t api_leave_ms(struct bb_worker_context *context)
                                        : LEAVE_MS;
 }
 
-/* A generation has references from its requests, its workers and, while it is live, the engine. */
+/* Returns whether only workers, and the engine if the generation is live, refer to it. */
 bool api_drained(struct bb_worker_context *context)
 {
     const struct worker *worker = (struct worker *)(void *)context;

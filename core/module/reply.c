@@ -388,7 +388,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
         rq->response.fixed = fixed;
         return 503;
     }
-    rq->json_oom = true; /* try again: memory may be available by now */
+    rq->json_oom = true; /* memory ran out; the short body below may fit in memory */
     return reply_problems(rq, 503, "The service is out of memory", NULL);
 }
 

@@ -29,7 +29,7 @@ size_t reply_large_memory(json_t *json);
 /* Adds an ETag to a 200 if the route has BB_VERSIONED. Returns 0, or -1 if memory ran out. */
 int reply_set_tag(struct core_request *rq, int status, json_t *object);
 #define REPLY_CHANGED "The object has changed or no longer exists. Read it again."
-/* Returns `json`; an object of a success is copied to add the texts of bb_warn(), if any. */
+/* Returns `json`; for a successful request with texts of bb_warn(), a copy that includes them. */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
 /* Implement functions of <busbar/reply.h>, which documents them. They return the status. */
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);
@@ -90,7 +90,7 @@ void module_error_log_response(const struct core_request *rq, int status);
 bool module_error_wants_body(int status);
 
 /*
- * Returns whether a response may have this status: `least` to 599, and no error after a commit.
+ * Returns whether a response may have this status: `least` to 599, and after a commit below 400.
  * Otherwise logs the error and sets *instead to the status of the response that clients get.
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);

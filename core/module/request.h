@@ -188,7 +188,7 @@ void requests_cut(struct loop *loop, const struct generation *generation);
 
 /*
  * request_alloc() returns zeroed memory of the request; request_defer() makes request_free() call
- * undo(arg). Without memory both end the request, request_defer() after undo(arg). Fiber only.
+ * undo(arg). If memory runs out, both end the request (after undo(arg), if given). Fiber only.
  */
 void *request_alloc(struct core_request *rq, size_t size);
 void request_defer(struct core_request *rq, void (*undo)(void *), void *arg);

@@ -28,7 +28,7 @@ enum {
     LOOK_AGAIN_MS = 5, /* time between searches by connection_make_room() over all connections */
     KNOWN_MS = 100,    /* time for which connection_make_room() uses the result of a search */
     FEW = 16,          /* up to this many connections of an address are few */
-    KEPT_PART = 64,    /* 1/64 of all connections is for addresses with few connections */
+    KEPT_PART = 64,    /* 1/64 of all connections is reserved for such addresses */
     LINGER_MOST = 64,  /* maximum of lingering sockets per loop; others are closed immediately */
     LINGER_MS = 2000,
     LINGER_PIECE = 16 * 1024,
@@ -226,7 +226,7 @@ static bool connection_end_oldest(struct http *http, const struct quota_owner *o
     return true;
 }
 
-/* Closes an idle connection of the address that has the most; false if no address has more. */
+/* Closes an idle connection of the address with the most. False if no other address has more. */
 static bool connection_make_room(const struct connection *connection)
 {
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];
@@ -255,7 +255,7 @@ static bool connection_make_room(const struct connection *connection)
 
 /*
  * Counts the connection against http.max_connections and the limit of its address, over all loops.
- * If all are in use, makes room by closing an idle connection of the address that has the most.
+ * If no place is free, closes an idle connection of the address that has the most connections.
  * Some places are reserved for addresses with few connections, further ones for localhost (health
  * checks). Trusted proxies have no limit per address. Returns false if there is no room.
  */

@@ -79,14 +79,14 @@ struct connection {
     struct reader reader;
     enum connection_set in_set;
     uint32_t set_events;            /* `events` of libmicrohttpd's last EPOLL_CTL_ADD */
-    void *set_data;                 /* and its data.ptr */
+    void *set_data;                 /* `data.ptr` of the same call */
     bool has_ended;                 /* the last event reported that the client has shut down */
     char address[INET6_ADDRSTRLEN]; /* the peer's address, from address_text() */
 };
 
 struct http_settings {
     const struct listeners *listeners; /* owned by the engine, shared by the loops */
-    unsigned max_connections;          /* this and the next: limits over all loops */
+    unsigned max_connections;          /* this and per_address: limits over all loops */
     unsigned per_address;
     int64_t header_ms, body_ms, idle_ms, write_ms;
 };

@@ -368,7 +368,7 @@ static int txn_begin_idempotency(struct http_txn *txn)
         return 0;
     if (txn->upload)
         identity = upload_identity(txn->upload, &length);
-    /* memory ran out for the identity; no key ends in a blank, because head.c removes blanks */
+    /* !identity: memory ran out. The second condition is never true: head.c removes the blanks. */
     if ((txn->upload && !identity) || (*key && strchr(" \t", key[strlen(key) - 1])))
         request_out_of_memory(&txn->rq);
     return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);

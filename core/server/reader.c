@@ -191,7 +191,7 @@ static void reader_end_piece(struct reader *reader)
 /* Reads bytes of a piece. Its last bytes are read into the buffer, with data that follows them. */
 static ssize_t reader_read_piece(struct reader *reader, int fd, char *into, size_t size)
 {
-    bool past = (int64_t)size < reader->left; /* more of the piece follows: bypass the buffer */
+    bool past = (int64_t)size < reader->left; /* the piece exceeds `into`: bypass the buffer */
     ssize_t got = 1;
 
     if (reader->start == reader->end) {
@@ -398,7 +398,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
     ssize_t got = 1;
 
     reader->drained =
-        reader->drained && reader->state == READER_DONE; /* reader_waits() still needs it then */
+        reader->drained && reader->state == READER_DONE; /* DONE: reader_waits() needs it */
     while (given < size && got > 0) {
         bool piece = reader->left > 0;
 

@@ -496,7 +496,7 @@ struct MHD_Response *stream_response(struct bb_stream *stream)
     stream->txn->close = true;
     connection->lingers = stream->options.whole;
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    /* the client of a `whole` stream may have shut down its side; epoll always reports errors */
+    /* the client of a `whole` stream may shut down its side, so only an error ends the stream */
     loop_watch(stream->loop, &stream->watch, connection->fd,
                stream->options.whole ? EPOLLPRI : EPOLLRDHUP);
     return response;

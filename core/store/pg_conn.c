@@ -235,7 +235,7 @@ static void conn_attempt(struct timer *timer)
     struct pg_replica *replica = conn->pool->replica;
     const struct pg_conn *first = replica ? replica->pools[0].conns : conn;
 
-    /* one connection tries whether the replica responds, and the others follow */
+    /* the first connection tries whether the replica responds; the others wait for its success */
     if (conn != first && first->state != PG_READY) {
         timer_set(&loop->timers, timer, loop->now_ms + BACKOFF_MAX_MS);
         return;
@@ -260,7 +260,7 @@ static int conn_send_op(struct pg_conn *conn, struct pg_request *request, struct
     if (request->members) {
         sql = pg_many(sql);
         values = pg_merge_values(request, op);
-        lengths = formats = NULL; /* all are text */
+        lengths = formats = NULL; /* all parameters are text */
         if (!values)
             return -1;
     }
@@ -435,7 +435,7 @@ static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 /* Decides the outcome of the batches that were in progress when the connection was lost. */
 static void conn_results_lost(struct pg_conn *conn)
 {
-    /* only reads on the primary are sent again; pg_replica_query() repeats replica reads there */
+    /* sends only reads on the primary again; pg_replica_query() repeats reads of a replica */
     bool reads =
         !conn->pool->replica && (conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG);
     struct pg_request **place = &conn->again;

@@ -12,8 +12,8 @@
 
 /*
  * Options that the url may override. With these keepalives the server ends the sessions of a dead
- * machine, and releases their locks, within about 15 seconds instead of two hours. It does not end
- * sessions because they are idle.
+ * machine, and releases their locks, within about 15 seconds instead of two hours. Idle sessions
+ * have no time limit.
  */
 #define PINNED_FIRST                                                                               \
     "-c search_path=\"$user\",public -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 "       \
@@ -71,7 +71,7 @@ static void pg_drop_notice(void *arg, const PGresult *result)
 /*
  * SQL that returns the names of the settings that differ from the requested ones (a timeout of 0 is
  * not checked), and MARK if the session already has a mark. It also sets the mark, and turns
- * synchronous_commit on if a role or database has turned it off: acknowledged writes are durable.
+ * synchronous_commit on if a role or database has turned it off, so that commits are durable.
  */
 #define CHECK                                                                                      \
     "SELECT concat_ws(', ', (SELECT string_agg(name, ', ') FROM (VALUES"                           \
@@ -117,7 +117,7 @@ struct pg_server {
 };
 
 static pthread_mutex_t last_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pg_server last_server; /* its url is "" before the first such connection */
+static struct pg_server last_server; /* `url` is "" if there was none yet */
 
 static void pg_remember_server(const char *url, const PGconn *conn)
 {

@@ -17,7 +17,7 @@ enum {
     FRESH_MS = 900,   /* validity of a response, from the time its query was sent */
     SILENT_MS = 900,  /* reconnect after this time without a response */
     REFUSED_MS = 900, /* if an attempt to connect fails after this time, PostgreSQL is silent */
-    LOOK_MS = 1000 /* interval at which a caller that waits for the loop checks if it is blocked */
+    LOOK_MS = 1000 /* a caller that waits for the loop checks at this interval if it is blocked */
 };
 
 enum pg_listener_state {
@@ -42,7 +42,7 @@ struct pg_listener {
     int64_t dialled_ms; /* when the last attempt to connect began (monotonic) */
     char mark[32];      /* of the session, see CHECK in pg_connect.c */
     bool down_logged;   /* a line in the log has reported that PostgreSQL does not respond */
-    bool asks_pause;    /* the last query also returns the pause reason */
+    bool asks_pause;    /* the last query also called busbar_pause_reason() */
     uint64_t called, listening; /* `calls` as last read by the loop, and at its last LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;

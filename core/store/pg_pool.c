@@ -194,8 +194,8 @@ struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered)
     if (pool->kind != PG_LONG)
         return pool_take_next(conn, gathered);
     /*
-     * A free connection takes a long statement from any queue, first from its own, which may hold
-     * the oldest statements if another connection was down.
+     * pool_choose() queues most long statements at the same connection. So a free connection
+     * takes one from any queue, first from its own.
      */
     for (unsigned i = 0; !request && i < pool->count; i++)
         request = pool_take_next(&pool->conns[(conn->index + i) % pool->count], 0);

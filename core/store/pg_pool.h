@@ -113,7 +113,7 @@ bool pg_session_has_changed(const struct pg_conn *conn, const struct core_reques
  * pg_merge.c: requests of a batch with the same keyed statements share one execution of each. Only
  * the first of these members is sent; the others get their rows from its results.
  */
-/* Finds the members in a batch. If several units have the same key, only the first may be one. */
+/* Finds the members in a batch. Of several units with the same key, only the first can be one. */
 void pg_merge(struct pg_pool *pool, struct pg_request *requests);
 /* Removes a request from its shared execution, before it is sent again. */
 void pg_merge_forget(struct pg_request *request);

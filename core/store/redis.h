@@ -15,7 +15,7 @@
 struct redis *redis_new(struct loop *loop);
 void redis_free(struct redis *redis);
 
-/* Returns the latency of the last probe, a SET; -1 if Redis is down or refuses. Any thread. */
+/* Returns the latency of the last probe, a SET; -1 if Redis is down or refused it. Any thread. */
 int64_t redis_latency_ms(const struct redis *redis);
 
 #endif

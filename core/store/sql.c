@@ -51,7 +51,7 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
 
     if (rows)
         return rows;
-    /* allocated now, because writes cannot be taken back later */
+    /* allocated now: if memory ran out after a write, the write could not be taken back */
     struct bb_rows *kept = pg_rows_new(rq);
     struct pg_request *request = pg_request_one(rq, sql, values, count);
 

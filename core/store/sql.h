@@ -27,7 +27,7 @@ struct tx_after {
     void *arg;
 };
 
-/* A call of bb_before(), with its memory. */
+/* A function that bb_before() was called with, and its memory `state`. */
 struct tx_before {
     struct tx_before *next;
     struct bb_host *host;

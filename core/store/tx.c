@@ -595,7 +595,7 @@ static int tx_run_work(struct bb_tx *tx, int (*work)(struct bb_request *, struct
                         text);
 }
 
-/* Commits, or rolls back for an error status. If the commit fails, only `headers` remain. */
+/* Commits, or rolls back for an error status. A failed commit resets the headers to `headers`. */
 static int tx_finish(struct bb_tx *tx, int status, struct response_header *headers)
 {
     struct core_request *rq = tx->rq;
