@@ -299,8 +299,8 @@ static int upload_create(struct bb_request *rq, struct bb_tx *tx, void *arg)
     /* $1 organization, $2 its quota in bytes */
     static const struct bb_sql fit = {
         "SELECT busbar_require((SELECT bytes FROM bulk_usage WHERE organisation = $1::bigint)"
-        " <= $2::bigint, 409, 'The organization may have ' || $2::bigint || ' bytes of bulk uploads"
-        " at most: delete some that have ended')",
+        " <= $2::bigint, 409, 'The organization may have at most ' || $2::bigint || ' bytes of"
+        " bulk uploads: delete bulk uploads that have ended')",
         0,
     };
     const struct bulk *bulk = rq->state;
