@@ -366,7 +366,9 @@ enum { NICER = 5, NICEST = 19 };
 /* Returns the niceness of the host, which is started with NICER more than the tests have. */
 static int host_nice(void)
 {
-    return getpriority(PRIO_PROCESS, 0) + NICER;
+    int nice = getpriority(PRIO_PROCESS, 0) + NICER;
+
+    return nice < NICEST ? nice : NICEST;
 }
 
 /* The threads that hash have 5 and 15 more than the host's other threads. */
