@@ -42,7 +42,7 @@ static inline int bb_offload_for(struct bb_request *rq, const char *pool, uint64
  * BB_DATABASE is also down while PostgreSQL accepts no writes. BB_SCHEMA is down until the host
  * knows that the tables match the modules. BB_HOST is down while the host stops or a loop is
  * blocked. BB_SCHEMA and BB_HOST have no latency. BB_CLOCK is down while this host's clock and
- * PostgreSQL's differ by over 30 s; *latency_ms is how far PostgreSQL is ahead.
+ * PostgreSQL's differ by over 30 s; *latency_ms is how far PostgreSQL's is ahead.
  */
 static inline int bb_probe(struct bb_request *rq, enum bb_dependency dependency,
                            int64_t *latency_ms)

@@ -337,7 +337,7 @@ struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark)
     return failed;
 }
 
-/* Returns whether a column is named `errors`. failed.csv replaces it by its own such column. */
+/* Returns whether a column is named `errors`. failed.csv has its own column of this name. */
 static bool rows_is_errors(const json_t *header, size_t column)
 {
     return !strcasecmp(json_string_value(json_array_get(header, column)), "errors");

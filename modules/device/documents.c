@@ -153,8 +153,8 @@ static int documents_check_quota(struct bb_request *rq, struct bb_tx *tx, int64_
 }
 
 /*
- * Chooses the object's name for each file. If a document already has the same content, this is the
- * name of its object; otherwise it is a new name, which is recorded in device_upload.
+ * Chooses the name of the object for each file. If a document already has the same content, its
+ * object is used; otherwise the object gets a new name, which is recorded in device_upload.
  */
 static void documents_begin(struct bb_request *rq, struct arrival *arrival)
 {

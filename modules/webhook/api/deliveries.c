@@ -60,7 +60,7 @@ int webhook_delivery(struct bb_request *rq)
     return bb_reply(rq, 200, BB_ROW_FIELDS(rq, rows, 0, 0, webhook_delivery_body_fields));
 }
 
-/* ---- sending again: one delivery whatever its outcome, or all abandoned ones since a time ---- */
+/* ---- sending one delivery again, or all that have been abandoned since a time ---- */
 
 #define BATCH 2000
 #define BATCH_TEXT "2000"

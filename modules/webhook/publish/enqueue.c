@@ -4,8 +4,8 @@
  * requests would wait too long for the transaction: the statement inserts one row that lists the
  * webhooks, and expand.c creates the deliveries after the commit.
  *
- * The statement always runs. A webhook gets all events from the response to its POST on, but this
- * host would learn later that another host has registered it, so this host cannot know that no
+ * The statement always runs. From the response to its POST on, a webhook must get all events, but
+ * this host learns of a webhook registered on another host only later, so it cannot know that no
  * webhook matches. If none does, the statement costs three look-ups in small indexes and no extra
  * round trip.
  *

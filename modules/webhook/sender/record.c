@@ -1,7 +1,7 @@
 /*
- * Records results, hundreds in one statement, which locks the row of this host (SENDER_ME). A host
- * that takes over the shards deletes this row, so that host waits for the statement. Later
- * statements find no row and record nothing.
+ * Records results, hundreds in one statement, which locks the row of this host (SENDER_ME). To take
+ * over the shards, another host deletes this row, so it waits until the statement has ended. Later
+ * statements of this host find no row and record nothing.
  */
 #include "modules/webhook/sender/internal.h"
 
@@ -26,7 +26,7 @@
     " AS r(id, webhook, at, took, status, details) WHERE EXISTS (SELECT FROM me)" more             \
     ") SELECT count(*) FROM me"
 
-/* If a result has an event's id (details[3]), records it only if its delivery has this event. */
+/* Records a result with an event's id (details[3]) only if its delivery has the same event. */
 #define CHECKED                                                                                    \
     " AND (r.details -> 3 IS NULL OR (r.details ->> 3)::uuid = (SELECT event_id"                   \
     " FROM webhook_delivery d WHERE d.id = r.id AND webhook = r.webhook)) ON CONFLICT DO NOTHING"
