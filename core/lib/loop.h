@@ -37,8 +37,8 @@ static inline void timer_clear(struct bb_heap *timers, struct timer *timer)
 }
 
 /*
- * The period of checks in an idle loop. Jobs use the same period (job.c), so that the processor
- * wakes once for both. Results of the PostgreSQL listener are valid for 900 ms, which is longer.
+ * The period of checks and of the PostgreSQL listener's queries (valid for 900 ms) in an idle loop.
+ * Jobs start at multiples of the same period (job.c), so that the processor wakes once for both.
  */
 enum { TIMER_IDLE_MS = 500 };
 

@@ -48,8 +48,8 @@ struct route_sums {
 void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *arg);
 
 /*
- * Returns the metric family with this name and `count` values, and creates it if necessary. Frees
- * or keeps `name`, which is from malloc(). NULL: `name` is NULL, or no memory, or too many meters.
+ * Returns the metric family with this name and `count` values, and creates it if necessary. Takes
+ * ownership of `name`, from malloc(). NULL: `name` is NULL, or no memory, or too many meters.
  */
 struct meter *meter_named(char *name, size_t count);
 

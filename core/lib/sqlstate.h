@@ -16,8 +16,8 @@ enum sqlstate_flag {
     SQLSTATE_EXPECTED = 1 << 2,
     /* Transactions conflicted with each other: the host retries the statement at once. */
     SQLSTATE_AGAIN = 1 << 3,
-    /* Another request has stored the same row. If it had the same idempotency key, its response
-     * is sent for this request, too. */
+    /* Another request has stored the same row. If both requests had the same idempotency key, the
+     * response of the other request is sent for this request, too. */
     SQLSTATE_CONFLICT = 1 << 4,
     /* A module's statement raised it with busbar_require(): the code is BB and the status, and the
      * message is for the client. */

@@ -315,8 +315,8 @@ static void reload_reclaim_released(struct generation *g)
 }
 
 /*
- * Returns a generation that must be cut, or one without references, which it removes from the list.
- * If there is none, returns NULL and sets *until to the time at which a generation must be cut.
+ * Returns a generation whose users must be cut, or one without references, which it removes from
+ * the list. If there is none, returns NULL and sets *until to the time of the next cut.
  */
 static struct generation *reload_reclaim_next_due(struct reloader *reloader, int64_t *until)
 {

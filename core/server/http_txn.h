@@ -118,7 +118,7 @@ const char *http_txn_list(const struct http_txn *txn, const char *name);
 const char *http_txn_token(const struct http_txn *txn);
 
 /*
- * Charges `bytes` for JSON that a pool thread will serialize. It is counted separately from
+ * Charges `bytes` for JSON that a pool thread will serialize. Such JSON counts separately from
  * responses, with the same limits. Returns 0; if a GET or HEAD request has no room, answers with
  * 429 or 503 and returns the status. The caller releases the charge.
  */

@@ -550,7 +550,7 @@ static void conn_take_result(struct pg_conn *conn, struct pg_batch *batch, PGres
 }
 
 /*
- * Returns whether libpq (15) ran out of memory for the result of a Sync. It then stays busy
+ * Returns whether libpq ran out of memory for the result of a Sync. libpq 15 then stays busy
  * forever, and only its message shows this. Messages of the server begin with a severity.
  */
 static bool conn_is_starved(const struct pg_conn *conn)

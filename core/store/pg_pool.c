@@ -251,8 +251,8 @@ void pg_conn_move_waiting(struct pg_conn *lost)
 }
 
 /*
- * Chooses a connection: for a unit by its key, otherwise by the highest rank. If several have it,
- * keyed statements (to be merged) and long ones use the first of them, others the least busy.
+ * Chooses a connection: for a unit by its key, otherwise by the highest pool_rank(). If several
+ * have it, keyed statements (to be merged) and long ones use the first, others the least busy.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {

@@ -390,9 +390,9 @@ void idempotency_expire(struct core_request *rq)
 /* ---- commit ---- */
 
 /*
- * Makes the calls that bb_before() requested, including those that they request. They run like
- * `within` hooks: their statements are collected. If a call fails with a response, it replaces the
- * response of the transaction. Returns 0, or -1 on failure.
+ * Calls the functions of bb_before(), including those that these functions add. They run like
+ * `within` hooks: their statements are collected. If a function fails with a response, the response
+ * replaces the response of the transaction. Returns 0, or -1 on failure.
  */
 static int tx_run_before(struct bb_tx *tx)
 {
