@@ -75,7 +75,7 @@ lint_includes() {
     includes=(-I"$top/include" -I"$top" -I"$top/build/gcc" -I"$top/tests"
         -I"$top/tests/support" -I"$top/tests/unit/support")
     # shellcheck disable=SC2206 # words are wanted
-    includes+=($libraries)
+    includes+=(${libraries//-I/-isystem })
 }
 
 # cppcheck does not know _Noreturn, and treats NULL as an int in calls for which POSIX requires a pointer. It needs the
@@ -88,9 +88,10 @@ lint_cppcheck() {
         --include=/usr/include/jansson.h -I include -I . -I build/gcc core modules)
 }
 
-# clang's warnings are errors here, so that no build with clang is needed.
+# clang's warnings are errors here, so that no build with clang is needed. -Wreserved-identifier, unlike clang-tidy's
+# check of this name, does not check all system headers.
 lint_warnings=(-Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
-    -Wformat=2 -Wno-format-nonliteral)
+    -Wformat=2 -Wno-format-nonliteral -Wreserved-identifier)
 
 # Prints C without its comments, except for those that switch checks off.
 code_of() {
@@ -121,9 +122,9 @@ choose_analyzed() {
         "eighth $((eighth + 1)) of 8 of the others; ./test lint tidy checks all"
 }
 
-# Returns 0 if the analyzer has to check a file. TEXT has the lines that name the included headers. Tests are not
-# analyzed.
-is_analyzed() { # FILE TEXT
+# Returns 0 if the analyzer has to check a file of the product. FILES has the file and the headers that it includes, one
+# per line.
+is_analyzed() { # FILE FILES
     local number
 
     case $1 in
@@ -132,20 +133,19 @@ is_analyzed() { # FILE TEXT
     [ "$eighth" ] || return 0
     number=$(cksum <<<"$1")
     [ $((${number%% *} % 8)) -ne "$eighth" ] || return 0
-    grep '^# [0-9]' <<<"$2" | grep -qF "$recent"
+    grep -qxF "$recent" <<<"$2"
 }
 
-# tidy_one FILE FLAG…: checks a file, unless it was clean before with the same headers and checks.
+# tidy_one FILE FLAG…: checks a file, unless it was clean before with the same headers of the tree and checks.
 tidy_one() {
-    local file=$1 without=-clang-analyzer-* text sum output
+    local file=$1 without=-clang-analyzer-* files sum output
     shift
 
-    # The text has comments, because they can switch checks off, and definitions of macros. `cat` adds the directives of
-    # the file itself.
-    text=$(cat "$file" && clang -E -C -dD "$@" "$file") || return 1
-    sum=$cache/$(printf '%s\n' "$checks" "$text" | sha256sum | cut -c1-64)
+    files=$(clang -MM "$@" "$file" | sed 's/^[^ ]*: //; s/\\$//' | xargs realpath --relative-to=.) || return 1
+    # shellcheck disable=SC2086 # words are wanted
+    sum=$cache/$(cat - $files <<<"$checks" | sha256sum | cut -c1-64)
     [ ! -e "$sum.analyzed" ] || return 0
-    if is_analyzed "$file" "$text"; then
+    if is_analyzed "$file" "$files"; then
         without=
         sum+=.analyzed
     fi

@@ -175,7 +175,7 @@ static Suite *suite_make(const struct suite *suite)
  * report is sent only if the previous one is older than TOLD_MS. (-Wl,--wrap=_mark_point in
  * tests/Makefile.inc makes the linker redirect check's function.)
  */
-/* NOLINTBEGIN(bugprone-reserved-identifier): the linker fixes these names */
+/* NOLINTBEGIN(clang-diagnostic-reserved-identifier): the linker fixes these names */
 void __real__mark_point(const char *, int);
 void __wrap__mark_point(const char *, int);
 
@@ -220,7 +220,7 @@ void __wrap__ck_assert_failed(const char *file, int line, const char *assertion,
     }
     __real__ck_assert_failed(file, line, assertion, "%s", message);
 }
-/* NOLINTEND(bugprone-reserved-identifier) */
+/* NOLINTEND(clang-diagnostic-reserved-identifier) */
 
 static double seconds(struct timeval time)
 {

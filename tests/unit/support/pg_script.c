@@ -617,7 +617,7 @@ void pg_script_end(struct pg_script *script)
 /* The linker (-Wl,--wrap) makes other source files call these functions instead of the arena's. */
 bool starved;
 
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
+/* NOLINTBEGIN(clang-diagnostic-reserved-identifier): the linker's names */
 void *__real_arena_alloc(struct arena *arena, size_t size);
 void *__wrap_arena_alloc(struct arena *arena, size_t size);
 int __real_arena_defer(struct arena *arena, void (*undo)(void *), void *arg);
@@ -632,4 +632,4 @@ int __wrap_arena_defer(struct arena *arena, void (*undo)(void *), void *arg)
 {
     return starved ? -1 : __real_arena_defer(arena, undo, arg);
 }
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+/* NOLINTEND(clang-diagnostic-reserved-identifier) */
