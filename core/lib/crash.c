@@ -369,7 +369,7 @@ static void crash_names(struct report *of)
     }
 }
 
-/* Writes the frames as text. A separate stage: crash_names() faults if a file was truncated. */
+/* Writes the frames as text, even if the stage crash_names() has faulted (truncated file). */
 static void crash_stack(struct report *of)
 {
     char text[FRAME_TEXT], *stack = of->who.stack;

@@ -95,7 +95,7 @@ bool module_error_wants_body(int status);
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 
-/* Checks the response after the handler; answers with 500 if there is none, or an open unit. */
+/* Checks the response after the handler: answers with 500 if it is missing or a unit is open. */
 void module_error_check_answer(struct core_request *rq, int returned);
 
 /* Logs the failure of the request's statement, once. */

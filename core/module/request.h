@@ -133,7 +133,7 @@ static inline struct core_request *request_of(struct bb_request *rq)
 void *request_make(size_t size, enum request_kind kind, struct loop *loop,
                    struct generation *generation);
 
-/* The second half of request_make(), which cannot fail: rq is zeroed memory in the arena. */
+/* Like request_make(), for zeroed memory `rq` in the arena `arena`. Cannot fail. */
 void request_join(struct core_request *rq, struct arena *arena, enum request_kind kind,
                   struct loop *loop, struct generation *generation);
 

@@ -645,7 +645,7 @@ static int upload_collect(struct upload *upload, const char *bytes, size_t lengt
     if (!batch->bytes || batch->length + length > ROOM)
         return upload_no_memory(upload);
     if (!batch->counted && batch->length + length >= BODY_LARGE) {
-        /* until now the kernel has not allocated most of the buffer */
+        /* the buffer counts only now, because the kernel allocates each page when it is written */
         if (body_take_room(upload->txn, ROOM))
             return -1;
         batch->counted = true;

@@ -193,7 +193,7 @@ int connection_epoll_wait(int epoll, struct epoll_event *events, int most, int t
 
 /* ---- limits: in total, and for each address ---- */
 
-/* Returns whether it waits for a request or for the rest of a head, so closing it loses no work. */
+/* Returns whether the connection waits for a head or its rest, so that closing it loses no work. */
 static bool connection_is_idle(const struct connection *connection)
 {
     return connection->counted.bytes && !connection->cut && connection->stage <= STAGE_HEADER;
