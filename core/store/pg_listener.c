@@ -36,13 +36,13 @@ struct pg_listener {
     PGconn *pg;
     enum pg_listener_state state;
     struct timer timer;
-    int64_t asked_ms, asked_us; /* when the last query was sent (monotonic) */
+    int64_t asked_ms;  /* when the last query, LISTEN or attempt to connect began (monotonic) */
+    int64_t asked_us;  /* when the last query was sent (monotonic) */
     int64_t theirs_us; /* PostgreSQL's clock in the response to this query; 0 before the response */
     int clock_level;   /* difference of the clocks: 0 small, 1 logged as warning, 2 as error */
-    int64_t dialled_ms; /* when the last attempt to connect began (monotonic) */
-    char mark[32];      /* of the session, see CHECK in pg_connect.c */
-    bool down_logged;   /* a line in the log has reported that PostgreSQL does not respond */
-    bool asks_pause;    /* the last query also called busbar_pause_reason() */
+    char mark[32];     /* of the session, see CHECK in pg_connect.c */
+    bool down_logged;  /* a line in the log has reported that PostgreSQL does not respond */
+    bool asks_pause;   /* the last query also called busbar_pause_reason() */
     uint64_t called, listening; /* `calls` as last read by the loop, and at its last LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
@@ -176,18 +176,18 @@ static void pg_listener_lost(struct pg_listener *listener, const char *reason)
 }
 
 /* Closes the connection, because PostgreSQL has not responded (nor refused) since asked_ms. */
-static void pg_listener_unanswered(struct pg_listener *listener, int64_t asked_ms,
-                                   const char *reason)
+static void pg_listener_unanswered(struct pg_listener *listener, const char *reason)
 {
     int64_t since = atomic_load(&silent_since_ms);
 
     pg_listener_lost(listener, reason);
-    atomic_store(&silent_since_ms, since ? since : asked_ms);
+    atomic_store(&silent_since_ms, since ? since : listener->asked_ms);
 }
 
 static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_state state)
 {
     listener->listening = listener->called;
+    listener->asked_ms = clock_mono_ms();
     char *text = pg_listener_channels(listener->loop->engine, listener->pg);
     bool sent = text && PQsendQuery(listener->pg, text);
 
@@ -380,8 +380,8 @@ static void pg_listener_dialled(void *arg, void *connection, const char *problem
 
     listener->dial = NULL;
     listener->pg = connection;
-    if (!listener->pg && clock_mono_ms() - listener->dialled_ms > REFUSED_MS)
-        pg_listener_unanswered(listener, listener->dialled_ms, problem);
+    if (!listener->pg && clock_mono_ms() - listener->asked_ms > REFUSED_MS)
+        pg_listener_unanswered(listener, problem);
     else if (!listener->pg)
         pg_listener_lost(listener, problem);
     else if (loop_watch(listener->loop, &listener->watch, PQsocket(listener->pg), EPOLLIN))
@@ -398,7 +398,7 @@ static void pg_listener_connect(struct pg_listener *listener)
     text_random(random, sizeof random);
     text_hex(random, sizeof random, hex);
     snprintf(listener->mark, sizeof listener->mark, "busbar %s", hex);
-    listener->dialled_ms = clock_mono_ms();
+    listener->asked_ms = clock_mono_ms();
     listener->state = LISTENER_CONNECTING;
     struct generation *g = engine_generation(listener->loop->engine);
 
@@ -418,7 +418,7 @@ static void pg_listener_timer(struct timer *timer)
     else if (listener->state == LISTENER_IDLE)
         pg_listener_ask(listener);
     else
-        pg_listener_unanswered(listener, listener->asked_ms, "no response within the time limit");
+        pg_listener_unanswered(listener, "no response within the time limit");
 }
 
 /* LISTENs on new channels. A connection that is not ready yet will LISTEN on all of them anyway. */

@@ -115,4 +115,21 @@ TEST(requests_do_not_wait_for_an_unresponsive_server)
     ck_assert_uint_eq(pg_script_times(&stage_server, "last"), 0);
 }
 
+static bool is_silent(void)
+{
+    return pg_listener_silent_ms() > 0;
+}
+
+/* The first statement of a connection is a LISTEN, which is empty here: there are no channels. */
+TEST(the_server_is_silent_since_a_listen_without_response)
+{
+    int64_t begun_ms = clock_mono_ms(), silent_ms;
+
+    pg_script_add(&other, (struct script_line){SCRIPT_EXECUTE, "SELECT 1", SCRIPT_STALL, NULL, 0});
+    listen_to_other();
+    stage_until(is_silent);
+    silent_ms = pg_listener_silent_ms();
+    ck_assert_int_le(silent_ms, clock_mono_ms() - begun_ms);
+}
+
 SUITE(pg_listener, .before_each = set_up, .after_each = tear_down, .timeout_s = STAGE_SECONDS)
