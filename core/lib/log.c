@@ -111,42 +111,16 @@ static void log_put_quoted(struct log_text *line, const char *text, size_t lengt
     line->bytes[line->used++] = '"'; /* uses the reserved space if necessary */
 }
 
-/* Returns whether JSON lines write the values of a key as numbers; other values are strings. */
-static bool log_counts(const char *key)
-{
-    static const char *const keys[] = {"account",     "count",      "drained_ms", "generation",
-                                       "database_ms", "handler_ms", "holders",    "more",
-                                       "ms",          "queue_ms",   "status",     "work_ms"};
-
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        if (!strcmp(keys[i], key))
-            return true;
-    }
-    return false;
-}
-
-/* Returns whether a text is a JSON number: digits without a leading zero, perhaps a fraction. */
-static bool log_is_number(const char *text)
-{
-    static const char digits[] = "0123456789";
-    size_t whole = strspn(text, digits), fraction;
-
-    if (!whole || (whole > 1 && *text == '0'))
-        return false;
-    if (!text[whole])
-        return true;
-    fraction = text[whole] == '.' ? strspn(text + whole + 1, digits) : 0;
-    return fraction && !text[whole + 1 + fraction];
-}
-
 static void log_text_pair(struct log_text *line, const char *key, const char *value)
 {
     if (!value || line->cut)
         return;
+    bool number = *key == '#';
+
+    key += number;
     size_t before = line->used, length = strlen(value), named = strlen(key);
     /* logfmt readers accept some values without quotes */
-    bool quoted = line->json ? !log_counts(key) || !log_is_number(value)
-                             : !length || log_run_of(BARE, value, length) != length;
+    bool quoted = line->json ? !number : !length || log_run_of(BARE, value, length) != length;
 
     /* The key, its punctuation and the quote must fit; only the value may be cut. */
     if (named + 5 > LOG_LINE_MAX - TAIL - line->used) {
@@ -270,7 +244,7 @@ static bool log_report_drops(struct writer *writer)
     if (dropped == writer->reported)
         return true;
     log_text_fill(&line, BB_WARN, "log lines dropped",
-                  &(struct log_pair){"count", LOG_NUMBER(dropped - writer->reported)}, 1);
+                  &(struct log_pair){LOG_NUMBER("count", dropped - writer->reported)}, 1);
     if (log_write_all(writer, line.bytes, line.used) < line.used)
         return false;
     writer->reported = dropped;

@@ -17,7 +17,7 @@
 #include "core/lib/text.h"
 
 struct log_pair {
-    const char *key;   /* [a-z0-9_.], because keys are not escaped */
+    const char *key;   /* [a-z0-9_.], because keys are not escaped; '#' first: see LOG_NUMBER */
     const char *value; /* NULL: the pair is omitted */
 };
 
@@ -56,8 +56,13 @@ __attribute__((sentinel)) void log_line(enum bb_level level, const char *message
 void log_pairs(enum bb_level level, const char *message, const struct log_pair *pairs,
                size_t count);
 
-/* Formats a number as the value of a pair; the text is valid until the end of the block. */
-#define LOG_NUMBER(number) log_number((int64_t)(number), (char[TEXT_INTEGER_SIZE]){0})
+/*
+ * A pair whose value is a number; its text is valid until the end of the block. The log writes the
+ * key without the '#'. In JSON lines, the value after such a key is a number, others are strings.
+ */
+#define LOG_NUMBER(key, number) LOG_NUMBER_IF(true, key, number)
+#define LOG_NUMBER_IF(condition, key, number)                                                      \
+    "#" key, (condition) ? log_number((int64_t)(number), (char[TEXT_INTEGER_SIZE]){0}) : NULL
 static inline const char *log_number(int64_t number, char out[TEXT_INTEGER_SIZE])
 {
     text_integer(number, out);

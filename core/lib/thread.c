@@ -259,7 +259,7 @@ void lifecycle_calls_check(int64_t passed_ms)
             bool known = crash_snapshot(call->thread, &snapshot);
 
             log_line(BB_ERROR, "module does not return", "module", call->now.module, "ran",
-                     call->now.kind, "ms", LOG_NUMBER(call->taken_ms), "stack",
+                     call->now.kind, LOG_NUMBER("ms", call->taken_ms), "stack",
                      known ? snapshot.stack : NULL, NULL);
             call->logged = true;
         }

@@ -108,8 +108,8 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, int64_t pa
 
     if (!iteration_ms || iteration_ms != seen->iteration_ms) {
         if (seen->logged)
-            log_line(BB_WARN, "event loop resumed", "loop", LOG_NUMBER(loop->index), "ms",
-                     LOG_NUMBER(seen->blocked_ms), NULL);
+            log_line(BB_WARN, "event loop resumed", LOG_NUMBER("loop", loop->index),
+                     LOG_NUMBER("ms", seen->blocked_ms), NULL);
         *seen = (struct loop_seen){.iteration_ms = iteration_ms};
         atomic_store(&loop->stands_ms, 0);
         return;
@@ -123,8 +123,8 @@ static void hang_check_loop(struct engine *engine, struct loop *loop, int64_t pa
         memset(&snapshot, 0, sizeof snapshot);
         bool known = crash_snapshot(loop->thread, &snapshot);
 
-        log_line(BB_ERROR, "event loop blocked", "loop", LOG_NUMBER(loop->index), "ms",
-                 LOG_NUMBER(seen->blocked_ms), "module", text_some(snapshot.module), "ran",
+        log_line(BB_ERROR, "event loop blocked", LOG_NUMBER("loop", loop->index),
+                 LOG_NUMBER("ms", seen->blocked_ms), "module", text_some(snapshot.module), "ran",
                  text_some(snapshot.kind), "what", text_some(snapshot.what), "request",
                  text_some(snapshot.request), "stack", known ? snapshot.stack : NULL, NULL);
         pthread_mutex_lock(&engine->lock);

@@ -135,7 +135,7 @@ static void supervisor_worker_ended(int status)
     const struct log_pair pairs[] = {{"how", note.how},
                                      {"module", text_some(note.module)},
                                      {"report", text_some(note.report)},
-                                     {"delay_ms", LOG_NUMBER(wait)}};
+                                     {LOG_NUMBER("delay_ms", wait)}};
 
     log_level(BB_INFO, worker->json);
     /* not log_line(), which would wait if the reader of standard error hangs */

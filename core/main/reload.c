@@ -364,13 +364,13 @@ static void *reload_reclaimer_main(void *arg)
             engine->alive_count--;
             pthread_mutex_unlock(&engine->lock);
             reload_discard(due);
-            log_line(BB_INFO, "generation closed", "generation", LOG_NUMBER(number), "drained_ms",
-                     LOG_NUMBER(ms), NULL);
+            log_line(BB_INFO, "generation closed", LOG_NUMBER("generation", number),
+                     LOG_NUMBER("drained_ms", ms), NULL);
         } else {
             log_line(BB_WARN,
                      "generation did not drain in time: its requests and streams are cut off",
-                     "generation", LOG_NUMBER(due->number), "holders",
-                     LOG_NUMBER(atomic_load(&due->holders)), NULL);
+                     LOG_NUMBER("generation", due->number),
+                     LOG_NUMBER("holders", atomic_load(&due->holders)), NULL);
             if (!engine_hold(engine)) {
                 if (generation_try_acquire(due))
                     reload_call_on_loops(engine, reload_cut_on_loop, due, NULL);
@@ -551,8 +551,7 @@ static void *reload_main(void *arg)
             log_line(BB_INFO, "reloaded", "outcome", now.last, NULL);
         else
             log_line(BB_ERROR, "reload refused, the current configuration stays in use", "reason",
-                     now.last, "more", problems.count > 1 ? LOG_NUMBER(problems.count - 1) : NULL,
-                     NULL);
+                     now.last, LOG_NUMBER_IF(problems.count > 1, "more", problems.count - 1), NULL);
         char *text = NULL;
         size_t length;
         FILE *out = open_memstream(&text, &length);

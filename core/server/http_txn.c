@@ -654,8 +654,8 @@ static void txn_log(const struct http_txn *txn, enum MHD_RequestTerminationCode 
         for (int i = 0; i < 4; i++)
             text_ms(spent_us[i] > 0 ? spent_us[i] : 0, parts[i]);
         log_line(BB_WARN, "slow request", "request", txn->id, "trace", trace, "method", txn->method,
-                 "route", route ? route->path : "none", "status", status, "ms", ms, "work_ms",
-                 parts[0], "queue_ms", parts[1], "database_ms", parts[2], "handler_ms", parts[3],
+                 "route", route ? route->path : "none", "#status", status, "#ms", ms, "#work_ms",
+                 parts[0], "#queue_ms", parts[1], "#database_ms", parts[2], "#handler_ms", parts[3],
                  NULL);
     }
     if (!logged)
@@ -666,9 +666,9 @@ static void txn_log(const struct http_txn *txn, enum MHD_RequestTerminationCode 
         {"method", txn->method},
         {"route", route ? route->path : NULL},
         {"path", txn->path},
-        {"status", answered ? status : NULL},
-        {"ms", ms},
-        {"account", principal ? account : NULL},
+        {"#status", answered ? status : NULL},
+        {"#ms", ms},
+        {"#account", principal ? account : NULL},
         {"client", txn->address[0] ? txn->address : NULL},
         {"cut", cut ? "true" : NULL},
     };

@@ -109,7 +109,7 @@ static void conn_log(const struct pg_conn *conn, const char *what, const char *r
 
     snprintf(text, sizeof text, "%s", reason ? reason : "");
     log_line(conn->fault || first ? BB_WARN : BB_DEBUG, what, "reason", reason ? text : NULL,
-             "replica", replica ? LOG_NUMBER(replica->index + 1) : NULL, NULL);
+             LOG_NUMBER_IF(replica, "replica", replica->index + 1), NULL);
 }
 
 static void conn_forget_server(struct pg_conn *conn)

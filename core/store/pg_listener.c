@@ -249,7 +249,7 @@ static void pg_listener_note_clock(struct pg_listener *listener)
     log_line(level == 2 ? BB_ERROR : BB_WARN,
              level ? "the host's clock differs from PostgreSQL's"
                    : "the host's clock agrees with PostgreSQL's again",
-             "ahead_s", seconds, "effect", level == 2 ? "not ready" : NULL, NULL);
+             "#ahead_s", seconds, "effect", level == 2 ? "not ready" : NULL, NULL);
 }
 
 static const char *const no_writes[] = {NULL, "the server is a standby",

@@ -88,9 +88,9 @@ static void replica_note(struct pg_replica *replica, enum replica_state state, i
 
     atomic_store(&replica->stats->lag_ms, (size_t)lag_ms);
     if (before != (size_t)state && !loop->index)
-        log_line(BB_WARN, state ? "a replica is not used" : "a replica is used", "replica",
-                 LOG_NUMBER(replica->index + 1), "reason", state ? pg_replica_states[state] : NULL,
-                 NULL);
+        log_line(BB_WARN, state ? "a replica is not used" : "a replica is used",
+                 LOG_NUMBER("replica", replica->index + 1), "reason",
+                 state ? pg_replica_states[state] : NULL, NULL);
 }
 
 /*
