@@ -69,8 +69,10 @@ struct job {
     struct loop *loop;
     struct generation *generation; /* not a reference: the generation frees the job */
     const struct bb_job *descriptor;
-    struct bb_host *host; /* NULL: a job of the host */
-    size_t index;         /* among the jobs of the generation */
+    struct bb_host *host;  /* NULL: a job of the host */
+    size_t index;          /* among the jobs of the generation */
+    struct message called; /* by which jobs_call() starts the job on its loop */
+    atomic_bool posted;    /* `called` was posted and has not run: it owns a generation reference */
     bool running;
     bool again;  /* bb_again() or jobs_call() has asked for a further run */
     bool paused; /* it did not run because the host was paused */
@@ -242,6 +244,18 @@ static void job_timer(struct timer *timer)
     timer_set(&job->loop->timers, timer, timer_beat(next_ms - APART_MS, APART_MS));
 }
 
+/* Starts the job for jobs_call(). */
+static void job_called(struct message *message)
+{
+    struct job *job = BB_CONTAINER_OF(message, struct job, called);
+
+    atomic_store(&job->posted, false);
+    job->again = true; /* makes a running job run again; otherwise job_start() clears it */
+    if (!job->running && job->timer.node.set)
+        timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
+    generation_release(job->generation);
+}
+
 static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_job *descriptor,
                     struct bb_host *host)
 {
@@ -252,6 +266,7 @@ static void job_add(struct jobs *jobs, struct engine *engine, const struct bb_jo
     for (const char *c = descriptor->name; *c; c++)
         sum = sum * 31 + (unsigned char)*c;
     *job = (struct job){.timer.fire = job_timer,
+                        .called.run = job_called,
                         .index = index,
                         .loop = &engine->loops[sum % engine->loop_count],
                         .generation = jobs->generation,
@@ -313,23 +328,6 @@ void jobs_end(struct jobs *jobs, struct loop *loop)
 
 /* ---- running a job now ---- */
 
-/* A message by which jobs_call() starts a job on its loop. Owns a reference to the generation. */
-struct job_call {
-    struct message message; /* must be first */
-    struct job *job;
-};
-
-static void job_called(struct message *message)
-{
-    struct job *job = ((struct job_call *)(void *)message)->job;
-
-    job->again = true; /* makes a running job run again; otherwise job_start() clears it */
-    if (!job->running && job->timer.node.set)
-        timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
-    generation_release(job->generation);
-    free(message);
-}
-
 bool jobs_call(struct engine *engine, const char *name)
 {
     struct generation *g = engine_generation(engine);
@@ -337,15 +335,14 @@ bool jobs_call(struct engine *engine, const char *name)
 
     for (size_t i = 0; i < g->jobs->count; i++) {
         struct job *job = &g->jobs->list[i];
-        bool is_named = !strcmp(job->descriptor->name, name);
-        struct job_call *call = is_named ? malloc(sizeof *call) : NULL;
 
-        if (!call)
+        if (strcmp(job->descriptor->name, name) != 0)
             continue;
-        *call = (struct job_call){{.run = job_called}, job};
-        generation_acquire(g);
-        loop_post(job->loop, &call->message);
         found = true;
+        if (atomic_exchange(&job->posted, true))
+            continue;
+        generation_acquire(g);
+        loop_post(job->loop, &job->called);
     }
     generation_release(g);
     return found;

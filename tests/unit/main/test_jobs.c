@@ -77,8 +77,10 @@ TEST(a_called_job_runs_at_once)
     pause_note(&engine, NULL);
     ck_assert(!jobs_call(&engine, "test"));
     ck_assert(jobs_call(&engine, "test.c"));
+    ck_assert(jobs_call(&engine, "test.c")); /* has no further effect */
     struct message *message = STAILQ_FIRST(&loop.inbox);
 
+    ck_assert_ptr_null(STAILQ_NEXT(message, next));
     STAILQ_INIT(&loop.inbox);
     message->run(message);
     ck_assert_uint_eq(pass(2 * STEP_MS), 1);
