@@ -24,7 +24,10 @@ struct setting_section {
 
 /* ---- problems ---- */
 
-/* Adds a line. If memory runs out, still makes *count positive, so that the check fails. */
+/*
+ * Adds a line. If memory runs out, the last line becomes NULL, which is printed as "out of memory",
+ * and *count is positive nevertheless, so that the check fails.
+ */
 void setting_line_add(char ***lines, size_t *count, const char *format, ...)
 {
     char **grown = realloc(*lines, (*count + 1) * sizeof *grown);
@@ -32,6 +35,10 @@ void setting_line_add(char ***lines, size_t *count, const char *format, ...)
 
     if (!grown) {
         *count += !*count;
+        if (*lines) {
+            free((*lines)[*count - 1]);
+            (*lines)[*count - 1] = NULL;
+        }
         return;
     }
     if (!*lines)
