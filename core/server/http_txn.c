@@ -366,10 +366,7 @@ static int txn_begin_idempotency(struct http_txn *txn)
 
     if (!key || !(txn->match.route->flags & BB_CREATES))
         return 0;
-    if (txn->upload)
-        identity = upload_identity(txn->upload, &length);
-    /* !identity: memory ran out. The second condition is never true: head.c removes the blanks. */
-    if ((txn->upload && !identity) || (*key && strchr(" \t", key[strlen(key) - 1])))
+    if (txn->upload && !(identity = upload_identity(txn->upload, &length)))
         request_out_of_memory(&txn->rq);
     return idempotency_begin(&txn->rq, txn->match.route, txn->target, key, identity, length);
 }
