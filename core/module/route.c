@@ -287,8 +287,8 @@ enum route_found router_match(const struct router *router, const char *method, c
     }
     if (!route_cut(raw_path, &path))
         return ROUTE_NO_PATH;
-    if (path.count && !path.pieces[path.count - 1].length && !--path.count)
-        return ROUTE_NO_PATH; /* the path is "//" */
+    if (path.count && !path.pieces[path.count - 1].length)
+        path.count--;
     if (!route_descend(&search, &router->root, 0)) {
         for (int i = 0; i < METHODS; i++) {
             if (search.methods & 1U << i)
