@@ -209,7 +209,7 @@ static json_t *status_generations_json(struct engine *engine)
                 pools, json_pack("{so so si si si si si}", "module", json_out_text(pool.module),
                                  "name", json_out_text(pool.name), "threads", (int)pool.threads,
                                  "started", (int)pool.started, "busy", (int)pool.busy, "waiting",
-                                 (int)pool.waiting, "queue", (int)pool.most));
+                                 (int)pool.waiting, "queue", (int)pool.queue));
         json_array_append_new(
             json, json_pack("{si ss sf so sI si so so}", "number", (int)g->number, "state", state,
                             "seconds", (double)(now - since) / 1000, "cutInSeconds",

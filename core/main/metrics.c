@@ -355,7 +355,7 @@ static struct amount metrics_amount(const struct metrics *metrics, enum quota qu
 
         for (size_t i = 0; work_pool_snapshot(g->pools, i, &pool); i++) {
             amount.taken += pool.busy + pool.waiting;
-            amount.all += pool.threads + pool.most;
+            amount.all += pool.threads + pool.queue;
             amount.each += pool.each;
         }
     } else if (quota == QUOTA_DATABASE) { /* each pool of each loop has a separate queue */

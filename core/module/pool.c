@@ -339,7 +339,7 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
     *status = (struct work_pool_status){.module = pool->host ? pool->host->module->name : "busbar",
                                         .name = pool->descriptor->name,
                                         .threads = pool->most,
-                                        .most = pool->descriptor->queue,
+                                        .queue = pool->descriptor->queue,
                                         .each = pool->each};
     BB_LOCKED(&pool->lock);
     status->started = pool->started;

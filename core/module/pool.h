@@ -44,9 +44,10 @@ int pool_submit(struct work_pools *pools, const struct bb_host *host, const char
 
 /* State of a pool for monitoring. */
 struct work_pool_status {
-    const char *module, *name;                      /* live as long as the generation */
-    unsigned threads, started, busy, waiting, most; /* `most`: maximum of `waiting` */
-    size_t each;                                    /* maximum of calls of one owner */
+    const char *module, *name; /* live as long as the generation */
+    unsigned threads, started, busy, waiting;
+    unsigned queue; /* maximum of `waiting` */
+    size_t each;    /* maximum of calls of one owner */
 };
 
 /* Gets the state of the pool with this index; returns false after the last one. Any thread. */

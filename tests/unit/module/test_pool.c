@@ -108,7 +108,7 @@ TEST(a_full_queue_refuses_calls_until_there_is_room)
     ck_assert(work_pool_snapshot(generation.pools, 0, &status));
     ck_assert_uint_eq(status.busy, 1);
     ck_assert_uint_eq(status.waiting, QUEUE);
-    ck_assert_uint_eq(status.most, QUEUE);
+    ck_assert_uint_eq(status.queue, QUEUE);
     sem_post(&go);
     hear_of(1 + QUEUE);
     ck_assert_int_eq(atomic_load(&runs), 1 + QUEUE);
