@@ -681,13 +681,17 @@ struct control *control_new(struct engine *engine)
         return NULL;
     }
     *control = (struct control){.engine = engine, .path = path, .listen_fd = -1};
-    if (!control_listen(control) && !pthread_create(&control->thread, NULL, control_main, control))
+    int error = control_listen(control)
+                    ? errno
+                    : pthread_create(&control->thread, NULL, control_main, control);
+
+    if (!error)
         return control;
     log_line(BB_WARN,
              "no control socket: `busbar reload` and `busbar status` will not reach this "
              "host",
              "path", path, "reason",
-             errno == EADDRINUSE ? "another host uses this path" : strerror(errno), NULL);
+             error == EADDRINUSE ? "another host uses this path" : strerror(error), NULL);
     control_leave(control);
     return NULL;
 }
