@@ -179,19 +179,21 @@ static json_t *status_known_json(const char *text)
 static json_t *status_generations_json(struct engine *engine)
 {
     struct generation *list[GENERATIONS_MAX];
-    struct generation *live = engine_generation(engine);
     size_t count = engine_generations(engine, list);
+    const struct generation *live = NULL; /* the oldest one that is not superseded */
     json_t *json = json_array();
     int64_t now = clock_mono_ms();
 
-    generation_release(live); /* from here on, `live` is only compared with members of `list` */
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = count; i-- > 0;) { /* from the oldest one: a reload may happen meanwhile */
         const struct generation *g = list[i];
+        /* read first: the engine releases its reference after it has superseded a generation */
+        size_t holders = atomic_load(&g->holders);
         bool old = generation_superseded(g), drains = old && now < g->cut_ms;
+
+        if (!old && !live)
+            live = g;
         const char *state = drains ? "drains" : old ? "cut" : g == live ? "live" : "starting";
         int64_t since = old ? g->superseded_ms : g == live ? g->live_ms : now;
-        /* without the reference of this function, and of the engine if the generation is live */
-        size_t holders = atomic_load(&g->holders) - (g == live ? 2 : 1);
         json_t *modules = json_array(), *pools = json_array();
         struct work_pool_status pool;
 
@@ -210,12 +212,14 @@ static json_t *status_generations_json(struct engine *engine)
                                  "name", json_out_text(pool.name), "threads", (int)pool.threads,
                                  "started", (int)pool.started, "busy", (int)pool.busy, "waiting",
                                  (int)pool.waiting, "queue", (int)pool.queue));
-        json_array_append_new(
-            json, json_pack("{si ss sf so sI si so so}", "number", (int)g->number, "state", state,
-                            "seconds", (double)(now - since) / 1000, "cutInSeconds",
-                            drains ? json_real((double)(g->cut_ms - now) / 1000) : json_null(),
-                            "holders", (json_int_t)holders, "workers",
-                            (int)workers_running(g->workers), "modules", modules, "pools", pools));
+        json_array_insert_new(
+            json, 0,
+            json_pack("{si ss sf so sI si so so}", "number", (int)g->number, "state", state,
+                      "seconds", (double)(now - since) / 1000, "cutInSeconds",
+                      drains ? json_real((double)(g->cut_ms - now) / 1000) : json_null(),
+                      /* without this function's reference, and the engine's */
+                      "holders", (json_int_t)(holders - (old ? 1 : 2)), "workers",
+                      (int)workers_running(g->workers), "modules", modules, "pools", pools));
     }
     engine_generations_release(list, count);
     return json;
