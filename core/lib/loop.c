@@ -35,8 +35,8 @@ int loop_init(struct loop *loop, struct engine *engine, unsigned index)
     loop->epoll = epoll_create1(EPOLL_CLOEXEC);
     int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 
-    if (loop->epoll >= 0 && fd >= 0 && !pthread_mutex_init(&loop->inbox_lock, NULL) &&
-        !loop_watch(loop, &loop->inbox_watch, fd, EPOLLIN))
+    pthread_mutex_init(&loop->inbox_lock, NULL);
+    if (loop->epoll >= 0 && fd >= 0 && !loop_watch(loop, &loop->inbox_watch, fd, EPOLLIN))
         return 0;
     log_line(BB_ERROR, "cannot create an event loop", "reason", strerror(errno), NULL);
     if (fd >= 0)
