@@ -119,9 +119,9 @@ static char *json_in_widen(const char *text)
         size_t length = strspn(text, "-0123456789.");
 
         errno = 0;
-        strtoll(text, NULL, 10);
-        bool huge =
-            length && errno == ERANGE && !memchr(text, '.', length) && (text[length] | 0x20) != 'e';
+        if (length) /* it would skip white space each time */
+            strtoll(text, NULL, 10);
+        bool huge = errno == ERANGE && !memchr(text, '.', length) && (text[length] | 0x20) != 'e';
 
         if (*text == '"') { /* a whole string, with its quotes */
             for (length = 1; text[length] && text[length] != '"'; length++)

@@ -186,6 +186,21 @@ TEST(the_json_test_suite_passes)
     ck_assert_int_gt(count, 300);
 }
 
+/* In quadratic time it would take hours. */
+TEST(blanks_before_a_number_above_64_bits_take_linear_time)
+{
+    static char text[8 << 20];
+    struct json_problem problem;
+
+    memset(text, ' ', sizeof(text));
+    memcpy(text, "[", 1);
+    memcpy(text + sizeof(text) - 21, "20000000000000000000]", 21);
+    json_t *value = json_read(text, sizeof(text), JSON_COMMAS_MAX, &problem);
+
+    ck_assert_ptr_nonnull(value);
+    json_decref(value);
+}
+
 TEST(numbers_above_64_bits_are_read_and_written_as_in_javascript)
 {
     static const char *const rows[][2] = {
