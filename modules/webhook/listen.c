@@ -92,7 +92,9 @@ static const json_t *listen_call(struct bb_request *rq, struct listen *listen, c
                                     .timeout_ms = TIMEOUT_MS,
                                     .body_max = ANSWER_MAX};
         int status = listen_send(listen, &http);
-        json_t *json = http.bytes ? json_loadb(http.bytes, http.received, 0, NULL) : NULL;
+        json_t *json = !http.bytes     ? NULL
+                       : status == 200 ? bb_json_read(rq, http.bytes)
+                                       : json_loadb(http.bytes, http.received, 0, NULL);
 
         free(http.bytes);
         if (status == 200 && json)

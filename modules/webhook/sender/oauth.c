@@ -102,8 +102,9 @@ static const char *oauth_read(struct oauth *oauth, char *buffer, size_t size)
         snprintf(buffer, size, "the token endpoint responded with status %d", http->status);
         return buffer;
     }
-    json_t *answer =
-        json_loadb(http->bytes ? http->bytes : "", http->received, JSON_REJECT_DUPLICATES, NULL);
+    /* as reals, because jansson refuses integers of more than 64 bits */
+    json_t *answer = json_loadb(http->bytes ? http->bytes : "", http->received,
+                                JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
     const char *problem = oauth_token_problem(answer);
 
     if (json_is_number(json_object_get(answer, "expires_in")))

@@ -110,8 +110,9 @@ TEST_EACH(credentials_are_checked_and_errors_name_the_member, sizeof refused / s
 #define TOKEN_ANSWER(json, length)                                                                 \
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " length "\r\n\r\n" json
 #define FIRST_TOKEN                                                                                \
-    TOKEN_ANSWER("{\"access_token\":\"token-one\",\"token_type\":\"bearer\",\"expires_in\":3600}", \
-                 "68")
+    TOKEN_ANSWER("{\"access_token\":\"token-one\",\"token_type\":\"bearer\",\"expires_in\":3600,"  \
+                 "\"id\":100000000000000000000}",                                                  \
+                 "95")
 #define SECOND_TOKEN                                                                               \
     TOKEN_ANSWER("{\"access_token\":\"token-two\",\"token_type\":\"Bearer\"}", "50")
 #define SHORT_TOKEN TOKEN_ANSWER("{\"access_token\":\"token-now\",\"expires_in\":0}", "43")
