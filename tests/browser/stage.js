@@ -122,6 +122,20 @@ async function hold (page, path, next = (route) => route.continue()) {
   return pass
 }
 
+/* Tries to close the page, and fails unless the browser asks. From then on the test itself handles questions. */
+async function asksToClose (page) {
+  page.removeAllListeners('dialog')
+  const [question] = await Promise.all([page.waitForEvent('dialog'), page.close({ runBeforeUnload: true })])
+  assert.equal(question.type(), 'beforeunload')
+  await question.dismiss()
+}
+
+/* Closes the page, and fails if the browser asks. */
+async function closes (page) {
+  page.on('dialog', (question) => assert.fail(question.type()))
+  await Promise.all([page.waitForEvent('close'), page.close({ runBeforeUnload: true })])
+}
+
 /* Scrolls down a long table, which has only the rows near the window, until it has this one. */
 async function scrollTo (page, row) {
   await page.locator('tbody tr').first().waitFor()
@@ -226,4 +240,4 @@ async function fits (page, name) {
   assert.deepEqual([...await page.evaluate(cutElements), ...await findings(page)], [], `${name} keeps people out`)
 }
 
-module.exports = { scene, enter, logIn, go, to, hold, scrollTo, find, button, confirm, chain, look, fits, settle, findings, figure }
+module.exports = { scene, enter, logIn, go, to, hold, asksToClose, closes, scrollTo, find, button, confirm, chain, look, fits, settle, findings, figure }

@@ -2,7 +2,7 @@
 'use strict'
 const assert = require('node:assert/strict')
 const fs = require('node:fs')
-const { scene, enter, go, look } = require('./stage')
+const { scene, enter, go, to, hold, asksToClose, closes, look, button } = require('./stage')
 const { admin, member, call } = require('./service')
 
 const file = (text) => ({ name: 'plants.csv', mimeType: 'text/csv', buffer: Buffer.from(text) })
@@ -127,3 +127,26 @@ scene('bulk: another file clears the error of the previous one, and a stored row
   await form.getByRole('button', { name: 'Delete' }).click()
   await page.getByText('No uploads yet').waitFor()
 }, ['status of 400', 'status of 401'])
+
+scene('uploads: the browser asks before a page that uploads a file is closed', async ({ page }) => {
+  const lea = await member('Lea')
+
+  await call('POST', '/api/device', lea.token, { externalId: 'U-1' })
+  await enter(page, lea, '#/bulk')
+  const pass = await hold(page, /bulk-upload\?type/)
+  await upload(page, 'externalId\nU-2\n')
+  await page.getByRole('progressbar').waitFor()
+  await asksToClose(page)
+  pass()
+  await page.getByText('1 row can be stored').waitFor()
+  await to(page, '/devices/U-1')
+  await page.getByLabel('Kind of document').selectOption('COD_PROOF')
+  await page.getByLabel('Add a document').setInputFiles({ name: 'proof.pdf', mimeType: 'application/pdf', buffer: Buffer.from('%PDF-1.4') })
+  const passDocument = await hold(page, '**/api/device/*')
+  await button(page, 'Upload').click()
+  await page.getByRole('progressbar').waitFor()
+  await asksToClose(page)
+  passDocument()
+  await page.getByRole('row', { name: /proof.pdf/ }).waitFor()
+  await closes(page)
+})

@@ -6,7 +6,7 @@ const { execFileSync } = require('node:child_process')
 const fs = require('node:fs')
 const os = require('node:os')
 const path = require('node:path')
-const { scene, enter, logIn, go, hold, button, look, figure, chain } = require('./stage')
+const { scene, enter, logIn, go, hold, asksToClose, closes, button, look, figure, chain } = require('./stage')
 const { base, admin, login, member, converse, say, call } = require('./service')
 
 const MANY = 10000
@@ -712,31 +712,24 @@ scene('chat: the browser asks before a page with unsent files or messages is clo
   const eli = await member('Eli')
   const { conversation } = await converse(eli, admin, 'Before the page is closed', 'Unload 1')
   const box = page.getByLabel('Write a message')
-  const asks = async () => {
-    const [question] = await Promise.all([page.waitForEvent('dialog'), page.close({ runBeforeUnload: true })])
-    assert.equal(question.type(), 'beforeunload')
-    await question.dismiss()
-  }
 
-  page.removeAllListeners('dialog')
   await enter(page, eli, `#/chat/${conversation.id}`)
   await page.locator('input[type=file]').setInputFiles([{ name: 'plan.txt', mimeType: 'text/plain', buffer: Buffer.from('plan') }])
   await box.press('a') // browsers ask only after the user has done something in the page
-  await asks()
+  await asksToClose(page)
   const passFiles = await hold(page, '**/attachments')
   const pass = await hold(page, '**/messages')
   await send(page)
   await page.getByText('Sending…').waitFor()
-  await asks()
+  await asksToClose(page)
   await box.fill('one more')
   await box.press('Enter')
   passFiles()
   await chain(page).getByRole('listitem').filter({ hasText: 'one more' }).getByText('Sending…').waitFor()
-  await asks()
+  await asksToClose(page)
   pass()
   await page.getByText('Sending…').waitFor({ state: 'detached' })
-  page.on('dialog', (question) => assert.fail(question.type()))
-  await Promise.all([page.waitForEvent('close'), page.close({ runBeforeUnload: true })])
+  await closes(page)
 })
 
 scene('chat: a logout ends an upload, which leaves the draft of the next user alone', async ({ page }) => {

@@ -218,14 +218,16 @@ export async function change<T> (path: string, body: unknown, check: (now: T) =>
 }
 
 /*
- * Sends files, once more if the access token has expired. `progress` gets the part that has been sent, from 0 to 1,
- * which fetch() does not report.
+ * Sends files, once more if the access token has expired. Until then the browser asks before it leaves the page.
+ * `progress` gets the part that has been sent, from 0 to 1, which fetch() does not report.
  */
 export function upload<T> (
   method: string, path: string, form: FormData, progress: (part: number) => void,
   more: Record<string, string> = {}, again = true
 ): Promise<T> {
-  return new Promise((resolve, reject) => {
+  const asks = (event: Event) => event.preventDefault()
+  addEventListener('beforeunload', asks)
+  return new Promise<T>((resolve, reject) => {
     const request = new XMLHttpRequest()
     const watch = watchHost()
     const headers: Record<string, string> = { ...session.header(), ...more }
@@ -249,7 +251,7 @@ export function upload<T> (
     }
     request.onload = () => { ended().catch(reject) }
     request.send(form)
-  })
+  }).finally(() => removeEventListener('beforeunload', asks))
 }
 
 /*
