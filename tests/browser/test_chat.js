@@ -732,7 +732,7 @@ scene('chat: the browser asks before a page with unsent files or messages is clo
   await closes(page)
 })
 
-scene('chat: a logout ends an upload, which leaves the draft of the next user alone', async ({ page }) => {
+scene('chat: a logout asks and ends an upload, which leaves the draft of the next user alone', async ({ page, dialog }) => {
   const pia = await member('Pia')
   await login(admin)
   const { conversation } = await converse(pia, admin, 'Who uses this computer?', 'Shared 1')
@@ -746,6 +746,11 @@ scene('chat: a logout ends an upload, which leaves the draft of the next user al
   await send(page)
   await page.getByText('Sending…').waitFor()
   await button(page, 'Log out').click()
+  await look(page, 'chat-logout')
+  await button(dialog, 'Cancel').click()
+  await page.getByText('Sending…').waitFor()
+  await button(page, 'Log out').click()
+  await button(dialog, 'Log out').click()
   await ended
   await logIn(page, admin)
   await page.getByRole('banner').waitFor()

@@ -452,6 +452,8 @@ scene('webhooks: a half-filled form asks before it is left; a program can fetch 
     await button(question, 'Go on editing').click()
     await page.waitForURL(/webhooks\/new/)
   }
+  await button(page, 'Log out').click()
+  await button(page.getByRole('dialog', { name: 'Log out' }), 'Cancel').click()
   await page.getByRole('link', { name: 'Cancel' }).click()
   await button(question, 'Discard').click()
   await button(page, 'New webhook').click()

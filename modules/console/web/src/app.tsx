@@ -19,7 +19,7 @@ import { t, useRedraw } from './texts/texts'
 import { Boundary } from './ui/boundary'
 import { zoneOf } from './ui/format'
 import { Toasts, refuse } from './ui/toast'
-import { Button, Dialog, Failed, Loading, Logo, Modal, problemOf } from './ui/ui'
+import { Button, Confirm, Dialog, Failed, Loading, Logo, Modal, problemOf } from './ui/ui'
 import { Warnings } from './ui/warnings'
 import { groups, help, own, retry, useAhead, viewOf, views } from './views'
 import { useHealth } from './webhooks/health'
@@ -211,6 +211,7 @@ export function App () {
   const [over, setOver] = useState(false)
   const [tries, setTries] = useState(0)
   const [menu, setMenu] = useState(false)
+  const [asking, ask] = useState(false)
   const [name = 'overview', ...rest] = useRoute()
   const entry = useEntry()
   const version = useRedraw()
@@ -226,7 +227,7 @@ export function App () {
   useEffect(() => { // the link that had the focus may be gone with the previous view
     if (document.activeElement === document.body) document.getElementById('content')?.focus({ preventScroll: true })
   }, [name, rest.join('/')])
-  const forget = () => { client.clear(); drafts.clear(); session.abortUploads() }
+  const forget = () => { client.clear(); drafts.clear(); session.abortUploads(); ask(false) }
   const enter = (account: Own) => {
     if (me && me.id !== account.id) { forget(); goHome() }
     setMe(account)
@@ -246,6 +247,11 @@ export function App () {
     setOver(false)
     goHome()
   }
+  /* Asks first in every case in which the browser asks before it closes the page. */
+  const leaveOrAsk = () => {
+    if (dispatchEvent(new Event('beforeunload', { cancelable: true }))) void leave()
+    else ask(true)
+  }
   const known = views.find((view) => view.name === name)
   const found = me && known && isOne(me, ...known.roles) ? known : null
   const View = found && viewOf(found)
@@ -264,7 +270,7 @@ export function App () {
                 current={found?.name ?? ''}
                 open={menu}
                 toggle={setMenu}
-                leave={() => void leave()}
+                leave={leaveOrAsk}
               />
               <Warnings key={me.id} />
               <main id='content' tabIndex={0} inert={menu}>
@@ -286,6 +292,10 @@ export function App () {
               </main>
               <Toasts key={me.id} />
             </div>
+            {asking && (
+              <Confirm title={t('login.out')} text={t('login.outAsk')} action={t('login.out')} run={leave}
+                close={() => ask(false)} />
+            )}
           </SetMe.Provider>
         </Me.Provider>
       )}

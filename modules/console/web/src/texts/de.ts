@@ -27,7 +27,7 @@ export const de: Record<Key, string> = {
   'own.password': 'Passwort ändern', 'own.current': 'Aktuelles Passwort', 'own.new': 'Neues Passwort (mindestens 8 Zeichen)', 'own.again': 'Neues Passwort wiederholen', 'own.differ': 'Die beiden neuen Passwörter unterscheiden sich.',
   'own.done': 'Das Passwort ist geändert. Ihre anderen Sitzungen sind beendet.', 'own.wrong': 'Das aktuelle Passwort ist falsch.', 'own.language': 'Sprache',
   'login.title': 'Anmelden', 'login.again': 'Ihre Sitzung ist zu Ende. Melden Sie sich erneut an: Ihr Text ist noch da.',
-  'login.email': 'E-Mail', 'login.password': 'Passwort', 'login.do': 'Anmelden', 'login.stays': 'Sie sind noch angemeldet. {problem}', 'login.out': 'Abmelden',
+  'login.email': 'E-Mail', 'login.password': 'Passwort', 'login.do': 'Anmelden', 'login.stays': 'Sie sind noch angemeldet. {problem}', 'login.out': 'Abmelden', 'login.outAsk': 'Noch nicht gesendete Nachrichten und Dateien und nicht gespeicherte Änderungen gehen verloren.',
   'login.contact': 'Betreiber fragen', 'login.version': 'Version {version}',
   'login.wrong': 'E-Mail oder Passwort ist falsch. Wenn Sie das Passwort vergessen haben, verwenden Sie „Passwort vergessen?“ auf der Anmeldeseite, oder fragen Sie den Betreiber dieses Dienstes.',
   'warnings.title': 'Hinweise', 'warnings.text': 'Erledigt, mit Hinweisen des Dienstes:',

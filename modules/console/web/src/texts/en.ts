@@ -29,7 +29,7 @@ export const en = {
   'own.password': 'Change the password', 'own.current': 'Current password', 'own.new': 'New password (8 characters or more)', 'own.again': 'New password again', 'own.differ': 'The two new passwords differ.',
   'own.done': 'The password is changed. Your other sessions have ended.', 'own.wrong': 'The current password is wrong.', 'own.language': 'Language',
   'login.title': 'Log in', 'login.again': 'Your session has ended. Log in again: what you were writing is still there.',
-  'login.email': 'E-mail', 'login.password': 'Password', 'login.do': 'Log in', 'login.stays': 'You are still logged in. {problem}', 'login.out': 'Log out',
+  'login.email': 'E-mail', 'login.password': 'Password', 'login.do': 'Log in', 'login.stays': 'You are still logged in. {problem}', 'login.out': 'Log out', 'login.outAsk': 'Messages and files that have not been sent yet, and changes that have not been saved, will be lost.',
   'login.contact': 'Contact the operator', 'login.version': 'Version {version}',
   'login.wrong': 'The e-mail or the password is wrong. If you have forgotten the password, use “Forgot your password?” on the login page, or ask the operator of this service.',
   'warnings.title': 'Warnings', 'warnings.text': 'Done, with warnings from the service:',
