@@ -1,12 +1,14 @@
 /*
- * Short messages below the view about what was done, with a button that undoes it if that is possible, or about why
- * something was not done. They leave after a while, but not while the pointer or the focus is on them.
+ * Short messages about what was done, with a button that undoes it if that is possible, or about why something was not
+ * done. They are below the view, or at the end of the uppermost dialog. They leave after a while, but not while the
+ * pointer or the focus is on them.
  */
 import { Check, CircleAlert, X } from 'lucide-react'
 import { useEffect, useState } from 'react'
+import { createPortal } from 'react-dom'
 
 import { t } from '../texts/texts'
-import { Button } from './ui'
+import { Button, usePopup } from './ui'
 
 const SHOWN_MS = 6000
 
@@ -45,6 +47,7 @@ function One ({ message: { id, text, undo, bad }, close }: { message: Message, c
 }
 
 export function Toasts () {
+  const popup = usePopup()
   const [all, set] = useState<Message[]>([])
   const [close] = useState(() => (id: number) => set((before) => before.filter((each) => each.id !== id)))
 
@@ -52,7 +55,7 @@ export function Toasts () {
     show = (message) => set((before) => [...before.slice(-2), message])
     return () => { show = () => {} }
   }, [])
-  return (
+  const list = (
     <div className='toasts' role='status'>
       {all.length > 0 && (
         <ul>
@@ -63,4 +66,5 @@ export function Toasts () {
       )}
     </div>
   )
+  return popup ? createPortal(list, popup) : list
 }

@@ -3,8 +3,8 @@ import { Dialog as Base } from '@base-ui/react/dialog'
 import { defaultRangeExtractor, useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown, ArrowUp, Check, ChevronsUpDown, Copy as CopyIcon, type LucideIcon } from 'lucide-react'
 import {
-  Children, Fragment, isValidElement, useEffect, useLayoutEffect, useRef, useState, type ButtonHTMLAttributes, type Key,
-  type ReactElement, type ReactNode, type RefObject
+  Children, Fragment, isValidElement, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore,
+  type ButtonHTMLAttributes, type Key, type ReactElement, type ReactNode, type RefObject
 } from 'react'
 
 import { ApiError } from '../api/client'
@@ -37,7 +37,7 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
 
 /*
  * A button that is disabled while it works loses the focus, and gets it back afterwards. If the button no
- * longer exists then, the view gets the focus; a dialog moves the focus itself.
+ * longer exists then, its dialog or the view gets the focus; a dialog that closes moves the focus itself.
  */
 function useFocus (button: RefObject<HTMLButtonElement | null>, disabled = false) {
   const had = useRef(false)
@@ -50,8 +50,9 @@ function useFocus (button: RefObject<HTMLButtonElement | null>, disabled = false
   useLayoutEffect(() => {
     const own = button.current
     return () => {
-      if (own?.closest('[role=dialog]') || !(had.current || document.activeElement === own)) return
-      setTimeout(() => { if (isLost()) view()?.focus({ preventScroll: true }) })
+      if (!had.current && document.activeElement !== own) return
+      const around = own?.closest<HTMLElement>('[role=dialog]') ?? view()
+      setTimeout(() => { if (isLost()) around?.focus({ preventScroll: true }) })
     }
   }, [])
 }
@@ -192,6 +193,23 @@ function focusable (): HTMLElement[] {
   return all
 }
 
+const popups: HTMLElement[] = [] // the open dialogs, the uppermost last
+let changed = () => {}
+
+function opened (popup: HTMLDivElement) {
+  popups.push(popup)
+  changed()
+  return () => { popups.splice(popups.indexOf(popup), 1); changed() }
+}
+
+function listen (listener: () => void) {
+  changed = listener
+  return () => { changed = () => {} }
+}
+
+/* Returns the uppermost dialog; everything outside of it is inert. Only one component on the page may call this. */
+export const usePopup = () => useSyncExternalStore(listen, () => popups.at(-1))
+
 /*
  * A dialog while it is on the page. `close` is called by Escape. The focus returns to the element that had it. If that
  * element is gone, for example with a deleted row, the table of the row gets the focus, or else the view.
@@ -209,7 +227,12 @@ export function Modal ({ title, close = () => {}, className = '', onInput, child
     <Base.Root open onOpenChange={close} disablePointerDismissal>
       <Base.Portal>
         <Base.Backdrop className='backdrop' forceRender />
-        <Base.Popup className={`dialog ${className}`} aria-label={title} finalFocus={goOn} onInput={onInput}>
+        <Base.Popup
+          ref={opened}
+          className={`dialog ${className}`}
+          aria-label={title}
+          finalFocus={goOn}
+          onInput={onInput}>
           {children}
         </Base.Popup>
       </Base.Portal>
