@@ -158,7 +158,8 @@ const char *auth_throttle_network(struct bb_request *rq);
 
 /*
  * Sends a 429 if too many logins to the account have failed. *crowded_ms is the time for which this
- * network is blocked for accounts that have never logged in from it; 0: it is not blocked.
+ * network is blocked for accounts that have not logged in from it in the last 90 days; 0: it
+ * is not blocked.
  */
 int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email,
                         int64_t *crowded_ms);

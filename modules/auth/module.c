@@ -492,7 +492,8 @@ static const struct bb_field settings[] = {
         "all addresses together, ten times this number."),
     SETTING_INT(login_failures_per_address, 0, 1, 1000000, "50",
         "Maximum number of failed logins from an address within login_window, to accounts that "
-        "have never logged in from this address."),
+        "have not logged in from it in the last 90 days. busbar knows the 16 most recent addresses "
+        "of each account."),
     SETTING_INT(login_window, BB_SECONDS, 1, 86400, "60",
         "Seconds for which failed logins and registrations are counted. A counter begins with the first of them."),
     SETTING_INT(registrations_per_address, 0, 1, 1000000, "20",

@@ -182,7 +182,7 @@ int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email
     if (password_decode(found ? account->password : auth->dummy, &job))
         return bb_fail(rq, 500, "The stored password cannot be read");
     memcpy(expected, job.hash, HASH);
-    /* Attempts from a network of an earlier login do not use the account's share of the pool. */
+    /* Attempts from a known network do not use the account's share of the pool. */
     status = password_run(rq, "hash", account->known_here ? 0 : auth_throttle_target(email), &job);
     *good = status == 0 && CRYPTO_memcmp(expected, job.hash, HASH) == 0 && found;
     OPENSSL_cleanse(job.hash, HASH);

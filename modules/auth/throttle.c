@@ -2,15 +2,15 @@
  * Failed logins are counted three times: by account and address (strict), by account (with a limit
  * ten times higher, against attacks from many addresses), and by address. So a person who guesses
  * passwords blocks only themselves, and the owner of the account can still log in from elsewhere.
- * The counter of an address applies only to accounts that have never logged in from it, so a person
- * who guesses in an office does not block their colleagues. Registrations, requests for links and
- * wrong client secrets are counted by address, too.
+ * The counter of an address applies only to accounts that have not logged in from it in the last 90
+ * days, so a person who guesses in an office does not block their colleagues. Registrations,
+ * requests for links and wrong client secrets are counted by address, too.
  *
  * Counters are checked before a password is hashed, and incremented after a failure. Correct
  * passwords are never counted. While passwords are being hashed, they are not counted yet: so a
  * burst exceeds a limit by up to the number of hashes that the pool "hash" accepts. The pool limits
  * the hashes of one address, and the hashes of one account from all addresses together. Attempts
- * from addresses of the account's earlier logins do not count for this second limit.
+ * from addresses of the account's logins in the last 90 days do not count for this second limit.
  *
  * All hosts share counters in Redis. Each host also counts in its own table. Its own counter
  * applies while Redis does not respond, and if Redis did not increment the shared counter: a Redis

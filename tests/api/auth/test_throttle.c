@@ -120,9 +120,11 @@ static void many_accounts(const struct host *host)
     right(host, "198.51.100.8", 200);
 }
 
-/* A person who has logged in from an address is not locked out by others there, on any host. */
+/* A person who logged in from an address in the last 90 days is not locked out by others there. */
 static void a_guesser_in_the_office(const struct host *host, const struct host *other)
 {
+    PGconn *own = database_connect(the_postgres, database);
+
     right(host, "203.0.113.77", 200);
     for (int i = 0; i < 12; i++)
         ck_error(login_from(host, "203.0.113.77", text("guessed%d@example.com", i), "some guess"),
@@ -130,6 +132,11 @@ static void a_guesser_in_the_office(const struct host *host, const struct host *
     expect_throttled(login_from(other, "203.0.113.77", "user99@example.com", "some guess"));
     right(host, "203.0.113.77", 200);
     right(other, "203.0.113.77", 200);
+    sql_run(own, "UPDATE auth_origin SET seen = now() - interval '89 days'");
+    right(host, "203.0.113.77", 200);
+    sql_run(own, "UPDATE auth_origin SET seen = now() - interval '91 days'");
+    right(other, "203.0.113.77", 429);
+    PQfinish(own);
 }
 
 TEST(hosts_count_failed_logins_together_in_redis)
