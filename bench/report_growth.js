@@ -14,7 +14,7 @@ const latency = (measure) => (stage) => of(runs, measure, stage, (r) => `${ms(r.
 
 console.log(`### Growth of readings
 
-Measured by \`bench/run growth\` (one run of ${seconds} s each) on ${machine()}. ${whole(Number(devices))} devices have
+Measured by \`bench/run growth\` (each rate and latency in one run of ${seconds} s) on ${machine()}. ${whole(Number(devices))} devices have
 hourly readings.
 ${warning(busy)}
 ${table(['', ...stages.map(number('rows', (n) => `${whole(n)} rows`))], [
