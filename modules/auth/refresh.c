@@ -123,7 +123,7 @@ static int refresh_read(struct bb_request *rq, struct turn *turn)
     return 0;
 }
 
-/* Ends the login, or session without a refresh token, with this id. Returns whether it existed. */
+/* Ends the login or the session (by its jti) with this id. Returns whether there was one. */
 static bool refresh_end(struct bb_request *rq, struct bb_tx *tx, int64_t account, const char *id)
 {
     static const struct bb_sql forget = {

@@ -131,7 +131,7 @@ static char *operation_columns(struct docs_maker *maker, const struct bb_module 
 }
 
 /*
- * ---- the responses: the success, and errors that are the same for all routes (openapi.json) ----
+ * ---- the responses: the success, and the responses that openapi.json defines once ----
  */
 
 enum when {

@@ -149,8 +149,8 @@ struct waiter *waiter_add(struct bb_request *rq, struct waiters *waiters, int64_
 
 /*
  * Returns a new completion. For a test, waiters_report() signals it. Otherwise it is signaled when
- * the webhook gets an event, or when the webhook, the account or one of its tokens changes. Returns
- * NULL if the generation has ended, or if out of memory.
+ * the webhook gets an event, when the webhook, the account or one of its tokens changes, or when
+ * the generation ends. NULL: out of memory, or (not for a test) the generation has ended.
  */
 struct bb_completion *waiter_next(struct bb_request *rq, struct waiter *waiter);
 
