@@ -272,8 +272,8 @@ const char *pg_listener_no_writes(void)
 }
 
 /*
- * Records whether work is paused. An error of class 42 means that the SQL function does not exist,
- * because the database does not match the modules. Returns false for other errors.
+ * Records whether work is paused. After an error of class 42 it counts as paused, because the
+ * database has no busbar_pause_reason() that fits. Returns false for other errors.
  */
 static bool pg_listener_note_pause(const struct pg_listener *listener, const PGresult *result)
 {

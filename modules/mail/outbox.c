@@ -227,8 +227,8 @@ static enum smtp_outcome smtp_send(struct smtp_call *call)
     if (!*call->detail)
         snprintf(call->detail, sizeof(call->detail), "%s", curl_easy_strerror(bad));
     /*
-     * A refused RCPT or message concerns only this mail. A refused MAIL or AUTH concerns all mails.
-     * libcurl names RCPT only in its error text. The message was refused if all of it was sent.
+     * A refused RCPT or message concerns only this mail, a refused MAIL or AUTH all mails. Only
+     * libcurl's text shows that RCPT was refused. A message is refused after all of it was sent.
      */
     bool mine = strncmp(call->detail, "RCPT failed", 11) == 0 ||
                 (call->length && call->sent == call->length);

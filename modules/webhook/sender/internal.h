@@ -290,7 +290,7 @@ struct recording {
     int64_t columns[SENDER_RECORD_COLUMNS][SENDER_RECORD_MAX],
         notes[NOTE_COLUMNS][SENDER_RECORD_MAX];
     json_t *details;
-    bool noted; /* the health is stored */
+    bool noted; /* the results were recorded, and the health with them */
 };
 
 /*
