@@ -156,8 +156,9 @@ void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all)
     struct pairs *pairs =
         !all && sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
     size_t last = pairs->count - 1;
-    /* the last pair is of the same webhook, and its id is not higher */
-    bool noted = pairs->count && pairs->webhooks[last] == webhook && pairs->ids[last] <= id && id;
+    /* the last pair is of the same webhook, and has the same id or the id of an earlier delivery */
+    bool noted = pairs->count && pairs->webhooks[last] == webhook &&
+                 (pairs->ids[last] == id || (pairs->ids[last] > 0 && pairs->ids[last] < id));
     bool news = !noted && !pairs->count;
 
     if (!noted && (pairs->count >= SIGNALS_MAX || pairs_add(pairs, webhook, id)))

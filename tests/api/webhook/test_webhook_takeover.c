@@ -193,6 +193,32 @@ static PGconn *cursors_hold(void)
 }
 
 /*
+ * The ids 0 and -1 of a notification stand for rows of webhook_waiting. While `open` is open, the
+ * host does not look for deliveries in the log.
+ */
+TEST(a_delivery_that_is_notified_after_waiting_rows_is_sent)
+{
+    struct catcher *catcher = catcher_start(NULL);
+
+    deliver_apart("notified", "");
+    struct webhook_made made = hook_to(catcher);
+
+    say("who is there?");
+    catcher_wait(catcher, 1, GENEROUS_MS);
+    PGconn *open = cursors_hold();
+
+    for (int i = 0; i < ORDERED; i++) {
+        sql_run(db, text("WITH d AS (INSERT INTO webhook_delivery (webhook, event, event_id, body)"
+                         " SELECT webhook, event, gen_random_uuid(), body FROM webhook_delivery"
+                         " LIMIT 1 RETURNING id) SELECT pg_notify('webhook',"
+                         " 'queued:%jd:%d,%jd:' || id) FROM d",
+                         made.id, -(i % 2), made.id));
+        catcher_wait(catcher, (size_t)i + 2, GENEROUS_MS);
+    }
+    PQfinish(open);
+}
+
+/*
  * Because of the limit the deliveries are not sent, first by the only host, then by one that gets
  * half of the shards and is killed. The first host must then find them again.
  */
