@@ -71,15 +71,17 @@ void webhook_refresh_owners(struct bb_request *rq)
     scope_refresh(rq, NULL);
 }
 
-/* Handles a change of an account, or of the signing keys, which do not affect any scope. */
+/*
+ * Handles a change of an account, or of the signing keys. New keys revoke all tokens, but change no
+ * scope.
+ */
 void webhook_auth_heard(void *state, const char *payload)
 {
     const struct webhook *webhook = state;
     bool one = payload && strncmp(payload, "account:", 8) == 0;
     intptr_t account = one ? strtol(payload + 8, NULL, 10) : 0;
 
-    if (!payload || strncmp(payload, "session:", 8) != 0)
-        waiters_access_changed(webhook->waiters, account);
+    waiters_access_changed(webhook->waiters, account);
     if (payload && !one)
         return;
     /* if this fails (out of memory), a job calls webhook_refresh_owners() within a minute */
