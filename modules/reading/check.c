@@ -150,7 +150,7 @@ int reading_find_overlaps(struct bb_request *rq, struct reading_submission *cons
         int64_t start = bb_cell_int(rq, rows, row, START), end = bb_cell_int(rq, rows, row, END);
         int64_t wh = bb_cell_int(rq, rows, row, WH);
         bool same = item->type == type && item->start == start && item->end == end &&
-                    item->measured && item->wh >= (double)wh && item->wh <= (double)wh;
+                    reading_has_energy(item, wh);
 
         reading_note(rq, one->submission, READING_OVERLAP, item->index, NULL,
                      "overlaps the stored %s reading of %" PRId64 " Wh from %s to %s, %s",

@@ -253,8 +253,8 @@ static int local_place_end(struct bb_request *rq, const struct placing *p)
         second = around[0].type || later;
         item->unsure = p->submission->provisional && !second;
         /* The row may be the same reading again, or the reading of the next hour. */
-        if (!later && !around[1].type && around[0].type == 'D' && item->measured && item->wh > 0 &&
-            (int64_t)item->wh == around[0].wh) {
+        if (!later && !around[1].type && around[0].type == 'D' && item->wh > 0 &&
+            reading_has_energy(item, around[0].wh)) {
             local_note_repeated(rq, p, "endDate", item->sent_end.ms, at[0], at[1]);
             return 0;
         }

@@ -68,6 +68,12 @@ static inline bool reading_placed(const struct reading_item *item)
     return item->begins && item->ends && item->start < item->end;
 }
 
+/* Returns whether the energy of a reading is known and is this number of Wh. */
+static inline bool reading_has_energy(const struct reading_item *item, int64_t wh)
+{
+    return item->measured && item->wh >= (double)wh && item->wh <= (double)wh;
+}
+
 /* A mistake of a reading or of the whole request. */
 enum reading_mistake { READING_INVALID, READING_OVER, READING_OVERLAP, READING_MISTAKES };
 

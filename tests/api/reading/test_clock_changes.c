@@ -188,6 +188,18 @@ TEST(an_ambiguous_local_time_is_refused_unless_it_has_an_offset)
            "occurs twice when the clocks of Europe/London are set back");
 }
 
+/* Only the energy shows whether a reading is the stored one, sent again. */
+TEST(any_energy_is_compared_with_a_stored_reading)
+{
+    const char *key = device("vast", 0);
+
+    take(key, "Europe/London", "2025-10-26T00:00+01:00 2025-10-26T01:00+01:00");
+    refuse(key, "Europe/London", "{'endDate':'2025-10-26T01:00','value':1e300}", 409, "reads[0]",
+           "is more than the plausible ceiling");
+    refuse(key, "Europe/London", "{'endDate':'2025-10-26T01:00','value':300}", 400,
+           "reads[0].endDate", "occurs twice when the clocks of Europe/London are set back");
+}
+
 TEST(a_local_time_skipped_by_a_clock_change_is_refused)
 {
     static const struct {
