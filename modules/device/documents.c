@@ -720,6 +720,12 @@ struct doctor {
     int64_t begun_ms;
 };
 
+static int doctor_failed(struct bb_request *rq, const char *what, const char *why)
+{
+    bb_print(rq, "error %s: %s\n", what, why);
+    return -1;
+}
+
 /*
  * Reads the next page of the list of objects. Prints the documents whose object is not on it or has
  * another size. The list and the statement sort by the bytes of the name. Documents added after
@@ -735,7 +741,7 @@ static int doctor_page(struct bb_request *rq, void *arg)
     list->count = 0;
     store_call(rq, STORE_LIST, NULL, list);
     if (*list->job.why)
-        return -1;
+        return doctor_failed(rq, "the document store cannot be listed", list->job.why);
     for (size_t i = 0; i < list->count; i++)
         bb_set(rq, sizes, list->names[i], json_integer(list->sizes[i]));
     memcpy(after, doctor->last, sizeof(after));
@@ -746,14 +752,16 @@ static int doctor_page(struct bb_request *rq, void *arg)
                                                   bb_t(list->more ? doctor->last : NULL),
                                                   bb_i(doctor->begun_ms), bb_i(DOCTOR_LINES)));
 
-    for (size_t i = 0; rows && i < bb_count(rq, rows); i++)
+    if (!rows)
+        return doctor_failed(rq, "the database cannot be queried", bb_sqlstate(rq));
+    for (size_t i = 0; i < bb_count(rq, rows); i++)
         bb_print(rq, "error the store has %s for %s\n",
                  bb_cell(rq, rows, i, 1) ? "a file of another size" : "no file",
                  bb_cell(rq, rows, i, 0));
-    if (rows && bb_count(rq, rows) > 0 && bb_cell_int(rq, rows, 0, 2) > DOCTOR_LINES)
+    if (bb_count(rq, rows) > 0 && bb_cell_int(rq, rows, 0, 2) > DOCTOR_LINES)
         bb_print(rq, "error %lld further files are missing or have another size\n",
                  (long long)bb_cell_int(rq, rows, 0, 2) - DOCTOR_LINES);
-    return rows ? 0 : -1;
+    return 0;
 }
 
 static int documents_doctor(struct bb_request *rq, void *missing)
@@ -769,10 +777,7 @@ static int documents_doctor(struct bb_request *rq, void *missing)
         status = bb_scratch(rq, doctor_page, doctor);
     while (!status && doctor->list.more &&
            (json_is_true(json_object_get(bb_body(rq), "all")) || ++pages < DOCTOR_PAGES));
-    if (status)
-        bb_print(rq, "error the document store cannot be listed%s%s\n",
-                 *doctor->list.job.why ? ": " : "", doctor->list.job.why);
-    else if (doctor->list.more)
+    if (!status && doctor->list.more)
         bb_print(rq,
                  "notice the store has more than %d files: `device doctor --all` and `chat doctor"
                  " --all` check all of them\n",

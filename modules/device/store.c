@@ -135,7 +135,7 @@ static void directory_list(void *arg)
     char digits[3] = {list->after[0], list->after[0] ? list->after[1] : '\0', '\0'};
 
     for (unsigned shard = (unsigned)strtoul(digits, NULL, 16);
-         shard < SHARDS && list->count < STORE_BATCH; shard++) {
+         shard < SHARDS && list->count < STORE_BATCH && !*list->job.why; shard++) {
         char path[STORE_PATH];
         struct dirent **entries = NULL;
         struct stat about;
@@ -145,13 +145,17 @@ static void directory_list(void *arg)
         int count =
             directory < 0 ? 0 : scandirat(directory, ".", &entries, NULL, directory_by_name);
 
+        if (directory < 0 ? errno != ENOENT : count < 0)
+            directory_failed(&list->job, errno);
         for (int i = 0; i < count; i++) {
             const char *name = entries[i]->d_name;
+            bool next = list->count < STORE_BATCH && store_is_name(name, list->contents) &&
+                        strcmp(name, list->after) > 0;
 
-            if (list->count < STORE_BATCH && store_is_name(name, list->contents) &&
-                strcmp(name, list->after) > 0 &&
-                !fstatat(directory, name, &about, AT_SYMLINK_NOFOLLOW) && S_ISREG(about.st_mode) &&
-                about.st_mtime < list->before) {
+            if (next && fstatat(directory, name, &about, AT_SYMLINK_NOFOLLOW)) {
+                if (errno != ENOENT)
+                    directory_failed(&list->job, errno);
+            } else if (next && S_ISREG(about.st_mode) && about.st_mtime < list->before) {
                 list->sizes[list->count] = about.st_size;
                 strcpy(list->names[list->count++], name);
             }

@@ -104,6 +104,18 @@ TEST(doctor_counts_the_documents_without_a_file_that_it_does_not_name)
     sql_run(db, "DELETE FROM device_document WHERE name = 'more.pdf'");
 }
 
+/* The name of a folder of the store is a link to itself, so it cannot be opened. */
+TEST(doctor_says_why_the_documents_cannot_be_checked)
+{
+    ck_assert_int_eq(system(text("mkdir -p %s && ln -s ff %s/ff", documents, documents)), 0);
+    expect_finding(1, "device", "error", "the document store cannot be listed: ");
+    ck_prints(host, 1, "", "device", "sweep");
+    ck_assert_int_eq(system(text("rm %s/ff", documents)), 0);
+    sql_run(db, "ALTER TABLE device_document RENAME TO gone");
+    expect_finding(1, "device", "error", "the database cannot be queried: 42P01");
+    sql_run(db, "ALTER TABLE gone RENAME TO device_document");
+}
+
 TEST(doctor_says_that_the_database_cannot_be_reached)
 {
     struct host_spec spec = {.name = "doctor-lost"};
