@@ -408,9 +408,10 @@ void scan_read(void *arg)
 static int scan_by_name(const void *left, const void *right)
 {
     const struct scan_claim *a = left, *b = right;
+    int order = memcmp(a->name, b->name, sizeof(a->name));
 
-    if (a->name != b->name)
-        return a->name < b->name ? -1 : 1;
+    if (order)
+        return order;
     if (a->from != b->from)
         return a->from < b->from ? -1 : 1;
     return a->number - b->number;
@@ -438,7 +439,8 @@ void scan_contradictions(void *arg)
     for (size_t i = 0; i < count; i++) {
         struct scan_claim *claim = &claims->list[i];
 
-        if (!holder || holder->name != claim->name || claim->from >= holder->until) {
+        if (!holder || memcmp(holder->name, claim->name, sizeof(claim->name)) != 0 ||
+            claim->from >= holder->until) {
             holder = claim;
         } else if (claim->number > holder->number) {
             claim->against = holder->number;

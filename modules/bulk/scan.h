@@ -8,6 +8,7 @@
 #define BULK_SCAN_H
 
 #include <jansson.h>
+#include <openssl/sha.h>
 
 #include "modules/bulk/reader.h"
 
@@ -63,7 +64,7 @@ void scan_read(void *read);
 
 /* A name that a row reserves for a period (struct bb_bulk_claim). */
 struct scan_claim {
-    uint64_t name; /* its hash, with 64 bits */
+    unsigned char name[SHA256_DIGEST_LENGTH]; /* its hash */
     int64_t from, until;
     int32_t number;  /* of the row */
     int32_t column;  /* index of the column that a problem names; -1: none */

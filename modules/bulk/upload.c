@@ -10,7 +10,6 @@
 
 #include "modules/bulk/bulk.h"
 #include "modules/bulk/scan.h"
-#include "modules/common/hash.h"
 
 enum { JOB_BYTES = 4096 }; /* counted for each job in addition to its rows */
 
@@ -60,13 +59,15 @@ static int upload_check(struct bb_request *rq, struct upload *upload, struct bul
 
         if (!claim->name || row->problems)
             continue;
-        upload->claims.list[upload->claims.count++] = (struct scan_claim){
-            .name = hash_bytes(HASH_SEED, claim->name, strlen(claim->name)),
+        struct scan_claim *added = &upload->claims.list[upload->claims.count++];
+
+        *added = (struct scan_claim){
             .from = ever ? INT64_MIN : claim->from,
             .until = ever ? INT64_MAX : claim->until,
             .number = (int32_t)row->number,
             .column = claim->field ? bulk_place_of(batch->type, claim->field) : -1,
         };
+        SHA256((const unsigned char *)claim->name, strlen(claim->name), added->name);
     }
     return 0;
 }

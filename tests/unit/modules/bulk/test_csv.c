@@ -220,12 +220,12 @@ TEST(an_unclosed_quote_is_reported_with_its_row)
 TEST(the_later_of_two_contradicting_rows_is_reported)
 {
     struct scan_claim given[] = {
-        {.from = INT64_MIN, .until = INT64_MAX, .number = 1, .name = 9},
+        {.from = INT64_MIN, .until = INT64_MAX, .number = 1, .name = {9}},
         {.from = 100, .until = 200, .number = 2},
         {.from = 200, .until = 300, .number = 3},
         {.from = 150, .until = 160, .number = 4},
         {.from = 50, .until = 101, .number = 5},
-        {.from = INT64_MIN, .until = INT64_MAX, .number = 6, .name = 9},
+        {.from = INT64_MIN, .until = INT64_MAX, .number = 6, .name = {9}},
         {.from = 310, .until = 320, .number = 7},
         {.from = 300, .until = 311, .number = 8},
     };
