@@ -226,7 +226,7 @@ static int upload_arrive(struct bb_request *rq, struct upload *upload)
     /*
      * $11 maximum number of the account's jobs that have not ended, $12 size of this job in bytes,
      * $13 quota of the organization in bytes. Jobs that have been `arriving` for more than 5
-     * minutes are not counted, because a crash may have left them.
+     * minutes are not counted, because a crash may have left them: upload_create() counts again.
      */
     static const struct bb_sql put = {
         "WITH r AS (SELECT (SELECT count(*) FROM bulk_job WHERE account = $2::bigint AND"
@@ -297,11 +297,14 @@ static int upload_create(struct bb_request *rq, struct bb_tx *tx, void *arg)
         " FROM (SELECT) one LEFT JOIN made j ON true",
         BB_SQL_WRITE,
     };
-    /* $1 organization, $2 its quota in bytes */
+    /* $1 organization, $2 its quota in bytes, $3 account, $4 maximum number of its jobs */
     static const struct bb_sql fit = {
         "SELECT busbar_require((SELECT bytes FROM bulk_usage WHERE organisation = $1::bigint)"
         " <= $2::bigint, 409, 'The organization may have at most ' || $2::bigint || ' bytes of"
-        " bulk uploads: delete bulk uploads that have ended')",
+        " bulk uploads: delete bulk uploads that have ended'),"
+        " busbar_require((SELECT count(*) FROM bulk_job WHERE account = $3::bigint"
+        " AND status IN ('created', 'confirmed')) <= $4::bigint, 409, 'You have ' || $4::bigint"
+        " || ' bulk uploads that have not ended: confirm, cancel or delete some')",
         0,
     };
     const struct bulk *bulk = rq->state;
@@ -312,9 +315,10 @@ static int upload_create(struct bb_request *rq, struct bb_tx *tx, void *arg)
         rq, tx, &create,
         BB_ARGS(bb_t(job->id), bb_i(job->doubtful), bb_i(job->warned), bb_i(job->bytes)));
 
-    bb_tx_query_or_end(
-        rq, tx, &fit,
-        BB_ARGS(bb_i(job->organization), bb_i(bulk->settings->bytes_per_organization)));
+    bb_tx_query_or_end(rq, tx, &fit,
+                       BB_ARGS(bb_i(job->organization),
+                               bb_i(bulk->settings->bytes_per_organization), bb_i(job->account),
+                               bb_i(bulk->settings->jobs_per_account)));
     bb_after(rq, tx, upload_created, job);
     if (upload->source->command)
         return 0;

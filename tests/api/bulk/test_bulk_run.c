@@ -278,23 +278,48 @@ TEST(old_jobs_are_deleted_by_the_sweep)
     ck_assert_str_eq(bulk_row(bulk_log_of(m, waiting, ""), 0), "1 - pending");
 }
 
-/* The test deletes the job as the sweep does if an upload takes longer than an hour. */
-TEST(an_upload_deleted_by_the_sweep_while_it_arrives_is_refused)
+/* Begins an upload, and waits until the check of its rows waits for bulk_release(). */
+static struct pending_call *send_waiting(void)
 {
-    PGconn *holder = bulk_hold("ACCESS EXCLUSIVE");
+    static struct call call;
     struct upload_body body = {NULL, 0};
 
     upload_file(&body, "file", "x.csv", "name,amount\nswept1,1\nswept2,2\n", 30);
-    const struct call call = upload_call(BULK "?type=Things", m, &body);
+    call = upload_call(BULK "?type=Things", m, &body);
     struct pending_call *sending = call_begin(host, &call);
 
     sql_soon(db, "SELECT count(*) FROM pg_locks WHERE relation = 'heap_thing'::regclass"
                  " AND NOT granted");
+    return sending;
+}
+
+/* The test deletes the job as the sweep does if an upload takes longer than an hour. */
+TEST(an_upload_deleted_by_the_sweep_while_it_arrives_is_refused)
+{
+    PGconn *holder = bulk_hold("ACCESS EXCLUSIVE");
+    struct pending_call *sending = send_waiting();
+
     sql_run(db, "DELETE FROM bulk_job WHERE status = 'arriving'");
     bulk_release(holder);
     ck_error(call_end(sending), 503,
              "The bulk upload took too long and was removed: send it again");
     bulk_no_orphans();
+}
+
+/* The upload takes so long that later uploads do not count it. */
+TEST(a_slow_upload_does_not_exceed_the_limit_of_the_account)
+{
+    PGconn *holder = bulk_hold("ACCESS EXCLUSIVE");
+    struct pending_call *sending = send_waiting();
+
+    sql_run(db, "INSERT INTO bulk_job (id, account, email, role, organisation, type, file, status,"
+                " separator, header, created_at) SELECT gen_random_uuid(), account, email, role,"
+                " organisation, type, 'later.csv', 'created', separator, header, now()"
+                " FROM bulk_job, generate_series(1, 20) WHERE status = 'arriving'");
+    bulk_release(holder);
+    ck_error(call_end(sending), 409, "You have 20 bulk uploads that have not ended");
+    bulk_no_orphans();
+    sql_run(db, "DELETE FROM bulk_job WHERE file = 'later.csv'");
 }
 
 /* ---- the progress as a live stream ---- */
