@@ -143,6 +143,7 @@ static size_t nats_publish(struct bb_request *rq, const struct bb_logged_event *
     struct nats *nats = rq->state;
     struct batch batch = {.nats = nats, .events = events, .count = count};
 
+    nats->failed = true;
     if (bb_offload(rq, POOL, nats_publish_batch, &batch))
         return 0;
     nats->failed = batch.published < count;
