@@ -255,6 +255,7 @@ static size_t listener_send(struct listener *listener, const struct chat_page *p
         if (!sees)
             continue;
         if (sent && bb_stream_waiting(hub->host, listener->stream) + chunk->length > hub->room) {
+            listener->events += i;
             listener_place(listener, page, i);
             return sent;
         }
