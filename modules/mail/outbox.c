@@ -36,9 +36,9 @@ static void outbox_queued(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct bb_host *host = queued->mail->host;
     const struct bb_rows *rows = bb_unit_rows(rq, tx, queued->index);
 
-    if (rows && !bb_cell_int(rq, rows, 0, 0))
+    if (!rows || !bb_cell_int(rq, rows, 0, 0))
         return;
-    if (rows && bb_cell_int(rq, rows, 0, 1)) {
+    if (bb_cell_int(rq, rows, 0, 1)) {
         bb_metric_add(host, MAIL_METRIC_MAILS, MAIL_QUEUED, 1);
         bb_wake(host, MAIL_WORKER);
         return;
