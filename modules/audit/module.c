@@ -50,10 +50,19 @@ static bool audit_is_email(const char *text)
            strlen(text) <= 254; /* the maximum of BB_EMAIL */
 }
 
+/* Returns a value, of a URL without its query, which may have secrets. The caller owns it. */
+static json_t *audit_without_query(json_t *value)
+{
+    const char *text = json_string_value(value);
+
+    return text && strstr(text, "://") ? json_stringn(text, strcspn(text, "?#"))
+                                       : json_incref(value);
+}
+
 /*
- * Returns the part of a value that is stored. The query of a URL is omitted, because it may have
- * secrets. NULL: nothing is stored, because the value is secret, has undeclared members (they may
- * be secret), is longer than *room bytes, or may be a password typed into the wrong field.
+ * Returns the part of a value that is stored. NULL: nothing, because the value is secret, has
+ * undeclared members (they may be secret), is longer than *room bytes, or may be a password typed
+ * into the wrong field.
  */
 static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, json_t *value,
                            size_t *room)
@@ -61,13 +70,12 @@ static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, 
     const struct bb_field *item =
         field->type == BB_LIST && field->fields.count ? field->fields.rows : field;
     const char *text = json_string_value(value);
+    json_t *stored = bb_hold(rq, json_is_array(value) ? json_array() : audit_without_query(value));
     size_t length = 0, i;
     json_t *each;
 
     if (text && !rq->principal && field->flags & BB_VERBATIM && !audit_is_email(text))
         return NULL;
-    if (text && strstr(text, "://"))
-        value = bb_hold(rq, json_stringn(text, strcspn(text, "?#")));
     if ((field->flags | item->flags) & BB_SECRET)
         return NULL;
     if (json_is_object(value))
@@ -77,12 +85,13 @@ static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, 
     json_array_foreach (value, i, each) {
         if (json_is_object(each) || json_is_array(each))
             return NULL;
+        bb_push(rq, stored, audit_without_query(each));
     }
-    bb_json(rq, value, &length);
+    bb_json(rq, stored, &length);
     if (length > *room)
         return NULL;
     *room -= length;
-    return json_incref(value);
+    return json_incref(stored);
 }
 
 /*

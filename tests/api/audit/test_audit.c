@@ -310,6 +310,10 @@ TEST(neither_mistyped_passwords_nor_queries_of_urls_are_recorded)
     ask(person, 201, NULL, "POST " WEBHOOKS " {'url':'" PUBLIC_URL "?key=query-key','events':[]}");
     expect_json(record_of(text("account=%s&action=webhooks", person->email)),
                 "{'fields':{'url':'" PUBLIC_URL "'}}");
+    ask(person, 400, NULL,
+        "POST " WEBHOOKS " {'url':'" PUBLIC_URL "','events':['" PUBLIC_URL "?key=query-key']}");
+    expect_json(record_of(text("account=%s&action=webhooks", person->email)),
+                "{'fields':{'events':['" PUBLIC_URL "']}}");
 }
 
 TEST(no_secret_gets_into_the_log)
