@@ -142,7 +142,7 @@ static char *json_in_widen(const char *text)
 
 /*
  * Like json_in_load(), but a whole number that does not fit in 64 bits becomes a double, as in
- * JavaScript, and is no error.
+ * JavaScript.
  */
 static json_t *json_in_load_wide(const char *bytes, size_t length, size_t flags,
                                  json_error_t *error)

@@ -50,8 +50,8 @@ struct answer *page_after(const struct host *host, const struct person *by,
 /* EACH_PAGE (page, who, path) { ... } requests a list and all pages after it from the `host` in
  * scope. Include exchange.h. */
 #define EACH_PAGE(page, who, path)                                                                 \
-    for (struct answer *page = ask((who), 200, NULL, "GET %s", (path)); page;                      \
-         page = page_after(host, (who), page))
+    for (struct answer * (page) = ask((who), 200, NULL, "GET %s", (path)); page;                   \
+         (page) = page_after(host, (who), page))
 
 /* Makes a call in a separate thread; call_end() waits for its response and returns it. */
 struct pending_call *call_begin(const struct host *host, const struct call *call);
