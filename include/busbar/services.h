@@ -201,11 +201,11 @@ struct bb_documents {
     /*
      * For the command `MODULE doctor`: prints the contents that have no file, or a file of another
      * size. Checks 50,000 files of the store, or all if the command has the option `all`. Returns
-     * the exit status. `missing` is a struct bb_sql that finds such contents. Its parameter $1
+     * the exit status. `missing` is a statement (struct bb_sql) that finds them. Its parameter $1
      * (jsonb) is an object with the size of each file whose name, in byte order, is after $2 (text)
-     * and up to $3 (text; null: no end). It omits contents added after $4 (bigint, ms since 1970),
-     * and returns up to $5 (bigint) rows: a text for people, the file's size or null, and the
-     * number of all findings.
+     * and up to $3 (text; null: no end). The statement omits contents added after $4 (bigint, ms
+     * since 1970), and returns up to $5 (bigint) rows: a text for people, the file's size or null,
+     * and the number of all findings.
      */
     int (*doctor)(struct bb_request *rq, void *missing);
     /*
@@ -359,8 +359,8 @@ struct bb_event_log {
 
 /*
  * Passes up to 100 events of a webhook with this destination, in the order of their commits, to
- * publish() of the service "destination:NAME", and stores its position. Parks. Returns 1 if
- * further events wait: `bb_again(rq)`; 0 if none wait or publish() did not confirm all; -1 on
+ * publish() of the service "destination:NAME". Stores the webhook's new position. Parks. Returns
+ * 1 if further events wait: `bb_again(rq)`; 0 if none wait or publish() did not confirm all; -1 on
  * failure, which is logged.
  */
 static inline int bb_forward(struct bb_service log, struct bb_request *rq, const char *destination)

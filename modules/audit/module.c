@@ -50,7 +50,7 @@ static bool audit_is_email(const char *text)
            strlen(text) <= 254; /* the maximum of BB_EMAIL */
 }
 
-/* Returns a value, of a URL without its query, which may have secrets. The caller owns it. */
+/* Removes the query of a URL, because it may have secrets. The caller owns the result. */
 static json_t *audit_without_query(json_t *value)
 {
     const char *text = json_string_value(value);

@@ -10,7 +10,7 @@
 enum {
     TURN_MS = 500,
     PAUSE_MS = 100,  /* maximum pause between two batches */
-    LAPSED_MS = 500, /* if the sender's last check is older, a commit checks again */
+    LAPSED_MS = 500, /* a commit checks the sender again if the last check is older */
     SMALL_ROWS = 50  /* per batch while the host is busy; a batch then takes a few milliseconds */
 };
 

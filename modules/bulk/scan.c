@@ -315,7 +315,7 @@ static int scan_stopped(struct pass *pass)
     return scan_fail(pass->scan, 400, "The file is not CSV: %s", pass->reader.why);
 }
 
-/* Refuses other file types, finds the separator, and reads all rows. Returns 0 or -1. */
+/* Refuses the file types in `kinds`. Finds the separator and reads all rows. Returns 0 or -1. */
 static int scan_file(struct pass *pass, int fd)
 {
     struct scan *scan = pass->scan;

@@ -163,7 +163,7 @@ static int archive_remove_restored(struct bb_request *rq, void *arg)
     return rows ? bb_cell_int(rq, rows, 0, 0) > 0 : -1;
 }
 
-/* Archives up to `parts` parts, removes restored messages. Returns whether work is left, or -1. */
+/* Archives up to `parts` parts. Removes restored messages. Returns whether work is left, or -1. */
 static int archive_run(struct bb_request *rq, int parts)
 {
     int more = 1, restored = 1;

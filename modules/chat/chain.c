@@ -53,8 +53,8 @@
     ARCHIVED("c.id", condition, inside, order, most)
 
 /*
- * $4 head uuid, $5 last seq seen, $6 rows to read: $7 rows to return, and one more. A chain is
- * short if it has up to $8 rows and $9 bytes. Returns no row if the conversation is unknown.
+ * $4 head uuid, $5 last seq seen, $6 number of rows to read ($7 + 1), $7 number to return. A chain
+ * is short if it has up to $8 rows and $9 bytes. Returns no row if the conversation is unknown.
  * Returns one row without a message if there are no messages, or if the chain is not short.
  */
 static const struct bb_sql short_chain = {

@@ -49,7 +49,7 @@ int device_register(struct bb_request *rq)
     record.documents = documents.shown;
     int status = device_warn_duplicates(rq, NULL, &record) ? bb_failed(rq) : 0;
     const char *fields = bb_json(rq, device_stored_json(rq, record.text, NULL), NULL);
-    /* the key names the row that the unit locks: with documents, the organization's device_usage */
+    /* with documents, the unit locks the organization's row in device_usage */
     struct bb_tx *unit = bb_unit(rq, (uint64_t)(documents.rows ? record.organization : record.id));
 
     if (!status && (!unit ||
@@ -249,7 +249,7 @@ int device_update_site(struct bb_request *rq)
 static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* Locks readings before the device, in the same order as requests that store or void readings,
-     * to avoid deadlocks. Skips modules that are not loaded, because they have no data. */
+     * to avoid deadlocks. Skips the steps of modules that are not loaded. */
     static const struct {
         const char *service; /* NULL: the step always runs */
         struct bb_sql sql;

@@ -95,7 +95,7 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 
 /*
  * $1 devices, $2 and $3 starts and ends; the periods of a device are adjacent elements. Returns the
- * first stored reading that each period overlaps. Skips devices whose stored readings end earlier.
+ * first stored reading that each period overlaps. Skips devices whose stored readings are earlier.
  */
 static const struct bb_sql overlaps = {
     "SELECT p.before + o.number, o.type, " BB_SQL_MS("o.start_at") ", " BB_SQL_MS("o.end_at")

@@ -160,7 +160,7 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
 }
 
 /*
- * Returns whether one of `ends` is after `start`. Sets *end to the first that is, or else the last.
+ * Returns whether one of `ends` is after `start`. Sets *end to the first such end, or the last end.
  */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {
@@ -177,10 +177,10 @@ static bool local_end_after(const struct zone_times *ends, int64_t start, int64_
 }
 
 /*
- * Resolves a start that the clock shows twice, and the reading's end. If both passes are possible,
- * takes the one at which the previous row ends, or else the one at which a stored reading ends. If
- * stored readings end at both, takes the one that no stored reading follows. If none follows at
- * either, notes a mistake. Returns 0, or -1 if a query failed.
+ * Resolves a start that the clock shows twice, and the reading's end. If both times are possible,
+ * chooses the time at which the previous row ends, or else at which a stored reading ends. If
+ * stored readings end at both times, chooses the time that no stored reading follows. If no stored
+ * reading follows either time, notes a mistake. Returns 0, or -1 if a query failed.
  */
 static int local_place_start(struct bb_request *rq, const struct placing *p)
 {

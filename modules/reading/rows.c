@@ -316,8 +316,8 @@ static int rows_finish(struct bb_request *rq, struct call *call, struct crowd *c
 }
 
 /*
- * Checks the rows of a call, and stores them if call->tx is set. Rows of a device with another time
- * zone are checked after the previous rows were stored. Returns 0, or -1 if a query failed.
+ * Checks the rows of a call, and stores them if call->tx is set. If a device's rows have several
+ * time zones, the rows of one zone are stored before the next zone is checked. Returns 0 or -1.
  */
 static int rows_process(struct bb_request *rq, struct call *call, struct bb_bulk_row *const *rows,
                         size_t count)

@@ -8,7 +8,7 @@
 #define DECIMALS 1e9L
 #define EXACT 1e-17L
 
-/* Returns the number with up to nine decimals that rounds to this double; if none, the double. */
+/* Returns the number with up to nine decimals that rounds to this double, or else the double. */
 static long double ceiling_decimal(double number)
 {
     long double near = roundl(number * DECIMALS) / DECIMALS;

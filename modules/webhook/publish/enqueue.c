@@ -258,7 +258,7 @@ static int enqueue_gather(struct bb_request *rq, struct bb_tx *tx, struct webhoo
 
 enum { KEY_MAX = 128 }; /* bytes of a key's value; an event with a longer value has no order */
 
-/* Returns the key in the object; NULL if it has none. `parent`: its name; NULL for the payload. */
+/* Returns the object's key or NULL. `parent`: the object's name, or NULL if it is the payload. */
 static const char *enqueue_find_key(struct bb_request *rq, const struct bb_table *fields,
                                     const json_t *object, const char *parent)
 {

@@ -494,7 +494,7 @@ static int attempt_begin(struct sender *sender, struct attempt *attempt)
         return oauth_wait(attempt->parts->oauth, sender->client, attempt->http.timeout_ms,
                           &attempt->waiter);
     http_client_start(sender->client, &attempt->http);
-    attempt->http.done = attempt_done; /* set after the start: not called while the lock is held */
+    attempt->http.done = attempt_done; /* set only now: must not be called while locked */
     return attempt->http.ended ? -1 : 0;
 }
 

@@ -399,7 +399,7 @@ static void lease_leave_work(struct bb_request *rq, struct db_task *db_task)
 
 void lease_end(struct sender *sender)
 {
-    if (queue_flying(&sender->queue)) { /* reset their connections before other hosts may send */
+    if (queue_flying(&sender->queue)) { /* reset connections before other hosts may send */
         sender->lease_until = 0;
         http_client_end(sender->client);
     }

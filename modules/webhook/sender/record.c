@@ -38,9 +38,9 @@
         WEBHOOK_ATTEMPT(WEBHOOK_NUMBER("o.log"), "r.began", "r.status", "r.took",                  \
                         "r.details -> 0", "r.details -> 1", "r.details -> 2")) " END"
 /*
- * Records other results. $1 to $7 as for RECORD_DELIVERED, $8 verdicts, $9 tries, $10 delays before
- * the next attempts and $11 ages of the deliveries, both in ms. Ids are compared with arrays:
- * PostgreSQL would plan a join with statistics that may be old.
+ * Records results that are not plain. $1 to $7 as for RECORD_DELIVERED, $8 verdicts, $9 tries, $10
+ * delays before the next attempts and $11 ages of the deliveries, both in ms. Ids are compared with
+ * arrays: PostgreSQL would plan a join with statistics that may be old.
  */
 #define RECORD_OTHERS                                                                              \
     "WITH " SENDER_ME                                                                              \
@@ -138,7 +138,7 @@ static void record_work(struct bb_request *rq, struct db_task *db_task)
 
 /*
  * Logs at most one line per webhook and minute. The line has no part of the URL or of a body, and
- * only the status of the response, because not only the webhook's owner reads the log.
+ * only the status of the response, because other people than the webhook's owner read it.
  */
 static void record_tell_abandoned(const struct sender *sender, const struct delivery *delivery)
 {

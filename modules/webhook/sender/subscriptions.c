@@ -233,7 +233,7 @@ static void subscription_apply(struct sender *sender, struct subscription *subsc
     if (!gone)
         health_apply(&subscription->health, after, health_version);
     if (ready)
-        subscription->checked = sender->newest; /* webhook.sweep may have abandoned deliveries */
+        subscription->checked = sender->newest; /* webhook.sweep may have finished some of them */
     subscription->state = gone ? SUBSCRIPTION_GONE : ready ? SUBSCRIPTION_READY : SUBSCRIPTION_OFF;
     if (gone) {
         if (after && sender->newest)
