@@ -85,7 +85,7 @@ static json_t *problem_value(const char *name, const char *text, size_t length)
 {
     char number[24], *after;
 
-    if (!strncmp(name, "allowed", strlen("allowed"))) { /* a list, always the end of the text */
+    if (!strncmp(name, "allowed", strlen("allowed"))) { /* a list, always at the end of the text */
         json_t *list = json_array();
 
         for (size_t size; *text; text += size + strspn(text + size, ", ")) {

@@ -47,7 +47,7 @@ struct settings {
     struct setting_section *sections;
 };
 
-/* The problems of a configuration. Zero it before use; independent of any arena. */
+/* The problems of a configuration. Zero it before use; free it with setting_problems_free(). */
 struct setting_problems {
     char **lines;    /* each without a newline; NULL if memory ran out */
     size_t count;    /* 0: no problems */

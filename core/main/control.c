@@ -180,13 +180,13 @@ static json_t *status_generations_json(struct engine *engine)
 {
     struct generation *list[GENERATIONS_MAX];
     size_t count = engine_generations(engine, list);
-    const struct generation *live = NULL; /* the oldest one that is not superseded */
+    const struct generation *live = NULL; /* the oldest one that is not superseded when read */
     json_t *json = json_array();
     int64_t now = clock_mono_ms();
 
-    for (size_t i = count; i-- > 0;) { /* from the oldest one: a reload may happen meanwhile */
+    for (size_t i = count; i-- > 0;) { /* oldest first, to find `live` */
         const struct generation *g = list[i];
-        /* read first: the engine releases its reference after it has superseded a generation */
+        /* read first: so if `old` is false, this number includes the engine's reference */
         size_t holders = atomic_load(&g->holders);
         bool old = generation_superseded(g), drains = old && now < g->cut_ms;
 

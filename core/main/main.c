@@ -36,7 +36,7 @@
 
 enum {
     CALM_MS = 1000,      /* a process that served for this time is restarted at once */
-    FIRST_DELAY_MS = 50, /* before the second start in a row; doubled for each further start */
+    FIRST_DELAY_MS = 50, /* delay after two failures in a row; doubled after each further failure */
     MOST_DELAY_MS = 10000,
     BEAT_MS = 1000 /* interval of keep-alive messages while no server process runs */
 };

@@ -45,7 +45,7 @@ const struct account *account_first(void)
 
 /*
  * With a limit of N ms per second, 1 ms of use reserves 1/N second. Reservations follow each other;
- * until_us is the end of the last one. If it is too far ahead, account_enter() refuses requests.
+ * until_us is the end of the last one. If it is over 1 s ahead, account_enter() refuses requests.
  */
 void account_add(struct account *account, enum account_value value, int64_t by)
 {
@@ -72,7 +72,7 @@ int64_t account_enter(struct account *account)
 
         if (!most)
             continue;
-        /* a module may use the time of one second in advance, which allows short peaks */
+        /* time may be reserved up to one second ahead, which allows short peaks */
         over = i == ACCOUNT_REQUESTS
                    ? (int64_t)meter_sum(account->meter, i) - most
                    : atomic_load(&account->until_us[i]) - clock_mono_us() - SECOND_US;

@@ -307,7 +307,7 @@ static unsigned generation_needs(const struct bb_table *table, const char *name,
     return 0;
 }
 
-/* Returns only services in `needs` and `wants`: providers of others might not be open yet. */
+/* During `open`, finds only services in `needs`: other providers may not be open yet. */
 struct bb_service api_service(struct bb_host *host, const char *name)
 {
     const struct host_handle *handle = handle_of(host);

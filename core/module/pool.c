@@ -18,7 +18,7 @@
 enum {
     OWN_QUEUE = 4096,
     FEW = 2,  /* the first thread serves only owners with up to FEW calls, see pool_take() */
-    REST = 2, /* a thread rests for this multiple of its call's wait for a processor */
+    REST = 2, /* a thread rests REST times as long as its call waited for a processor */
     REST_MAX_US = 1000000,
 };
 
@@ -80,9 +80,9 @@ static struct fair_entry *pool_take(struct work_pool *pool, bool first)
 }
 
 /*
- * Pauses until until_ms (monotonic), or until the pool stops. A call that had to wait for a
- * processor has also delayed other processes, such as PostgreSQL's, because the scheduler's
- * autogroups apply niceness only within a session.
+ * Pauses until until_ms (monotonic), or until the pool stops. A call that waited for a processor is
+ * followed by a pause, because it also delayed other processes, such as PostgreSQL's: the
+ * scheduler's autogroups apply niceness only within a session.
  */
 static void pool_rest(struct work_pool *pool, int64_t until_ms)
 {
@@ -472,7 +472,7 @@ int64_t api_leave_ms(struct bb_worker_context *context)
                                        : LEAVE_MS;
 }
 
-/* Returns whether only workers, and the engine if the generation is live, refer to it. */
+/* Returns whether the generation is used only by workers and, while it is live, by the engine. */
 bool api_drained(struct bb_worker_context *context)
 {
     const struct worker *worker = (struct worker *)(void *)context;

@@ -37,7 +37,7 @@ struct pool_call {
 
 /*
  * Queues a call in the module's pool `name`, without waiting for it. Returns 0, or -1 if memory ran
- * out or, if `bounded` is set, the queue is full. Callers with one call at a time do not set it.
+ * out or, if `bounded` is set, the queue is full. Callers with one call at a time pass false.
  */
 int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
                 struct pool_call *call, bool bounded);
@@ -63,7 +63,7 @@ int pool_run(struct core_request *rq, void (*run)(void *), void *arg);
 /*
  * Worker threads of modules. Each generation has a set of them; each thread has a reference to its
  * generation. They are created before the generation goes live, wait until workers_go(), and run
- * until workers_stop(). They end before the loops, which still do the work passed on with bb_run().
+ * until workers_stop(). They end before the loops, which must still run their bb_run() calls.
  */
 
 struct workers;

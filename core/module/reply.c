@@ -507,7 +507,7 @@ int module_error(struct core_request *rq, const char *what, const char *detail)
     return 500;
 }
 
-/* If the handler runs only to find further problems, answers 400 with the problems found before. */
+/* If only_names_problems is set, answers 400 with the problems found before, and returns true. */
 static bool module_error_is_refused(struct core_request *rq)
 {
     if (!rq->only_names_problems)

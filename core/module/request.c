@@ -273,7 +273,7 @@ void api_yield_now(struct bb_request *pub)
     if (rq->hook_depth || clock_mono_us() - rq->charged_us < YIELD_US)
         return;
     rq->ready = true;
-    /* those that have yielded before run first, so that few hold the memory of a long response */
+    /* requests that have yielded before run first, so that few long responses are in memory */
     rq->task = (struct task){.run = request_run_task, .patient = true, .first = rq->yielded};
     rq->yielded = true;
     loop_schedule(rq->loop, &rq->task);

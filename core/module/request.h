@@ -91,7 +91,7 @@ struct core_request {
     LIST_ENTRY(core_request) link;               /* in the list of all requests of the loop */
     void (*superseded)(struct core_request *rq); /* see requests_tell_superseded() */
     bool ready;                                  /* is in the loop's list of ready tasks */
-    bool yielded; /* has made room for others at least once, see bb_yield() */
+    bool yielded; /* bb_yield() has let other requests run at least once */
     bool running; /* its fiber is running */
     struct timer deadline;
     int64_t deadline_ms; /* monotonic; 0: none */

@@ -117,8 +117,8 @@ static int sandbox_attend(struct child *child, int limit_ms, FILE *result)
             left = 1000;
         }
         ended = poll(fds, CHILD_FDS, (int)left) > 0 && fds[ENDED].revents;
-        /* reads each pipe only once, so that a child that never stops writing cannot delay the end;
-         * at the end, one read empties each pipe */
+        /* reads each pipe once per iteration, so that a child that never stops writing is still
+         * killed in time; after the child's end, one read of PIPE_SIZE bytes empties a pipe */
         for (int i = RESULT; i <= NOISE; i++) {
             ssize_t got = child->fds[i] < 0 ? 0 : read(child->fds[i], piece, sizeof piece);
 

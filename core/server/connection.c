@@ -193,7 +193,7 @@ int connection_epoll_wait(int epoll, struct epoll_event *events, int most, int t
 
 /* ---- limits: in total, and for each address ---- */
 
-/* Returns whether the connection waits for a head or its rest, so that closing it loses no work. */
+/* Returns whether the connection waits for a complete head, so that closing it loses no work. */
 static bool connection_is_idle(const struct connection *connection)
 {
     return connection->counted.bytes && !connection->cut && connection->stage <= STAGE_HEADER;
@@ -221,12 +221,12 @@ static bool connection_end_oldest(struct http *http, const struct quota_owner *o
     if (!oldest)
         return false;
     connection_cut(oldest);
-    /* releases it now, although libmicrohttpd closes the socket in the next iteration */
+    /* frees its place now; libmicrohttpd closes the socket in the next iteration */
     quota_release_all(&quota_tables[QUOTA_CONNECTIONS], &oldest->counted);
     return true;
 }
 
-/* Closes an idle connection of the address with the most. False if no other address has more. */
+/* Closes an idle connection of the address with the most connections; false if none is closed. */
 static bool connection_make_room(const struct connection *connection)
 {
     struct quota_table *table = &quota_tables[QUOTA_CONNECTIONS];

@@ -74,7 +74,7 @@ struct connection {
     bool cut;
     bool lingers; /* closed with connection_linger(), because the client may have sent more data */
     struct quota_charge counted; /* 1 while it counts against the limits of its address */
-    int drops_status;            /* see connection_drops_body(); otherwise 0 */
+    int drops_status;            /* set by connection_drops_body(): the response's status; else 0 */
     int64_t drops_ms;            /* monotonic time at which the sweep stops the body */
     struct reader reader;
     enum connection_set in_set;

@@ -35,8 +35,8 @@ struct head {
     uint8_t minor;   /* HTTP/1.minor */
     bool chunked;    /* there is a body, in chunks */
     bool expects;    /* the client waits for 100 (Continue) before it sends the body */
-    bool closes;     /* requests that the connection is closed */
-    bool keeps;      /* HTTP/1.0: requests that the connection is kept open */
+    bool closes;     /* the client requests that the connection is closed */
+    bool keeps;      /* HTTP/1.0: the client requests that the connection is kept open */
     int64_t length;  /* Content-Length; -1: none */
     char *text;
     struct head_field *fields;

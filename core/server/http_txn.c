@@ -191,7 +191,7 @@ static int txn_check_access(struct http_txn *txn)
     struct core_request *rq = &txn->rq;
     const struct connection *connection = txn->connection;
 
-    if (!txn->target) { /* memory ran out, so there are no headers with an id */
+    if (!txn->target) { /* memory ran out, so the client's headers are not available */
         text_uuid7(txn->id);
         trace_parent(NULL, rq->trace);
         txn->close = true;

@@ -79,7 +79,7 @@ struct http_txn {
     struct quota_charge anonymous;       /* 1 while it counts among requests without a token */
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
     struct quota_charge response_charge; /* bytes of the response in memory */
-    size_t taken, dropped;               /* bytes of a multipart or ignored body; bytes discarded */
+    size_t taken, dropped;               /* bytes read (multipart or ignored body), and discarded */
     /* BODY_OTHER: no body, or one of a type that the host does not read. BODY_PARTS: a multipart
      * body; `bytes` contains only its part with the fields. */
     enum body_kind { BODY_OTHER, BODY_JSON, BODY_FORM, BODY_PARTS } kind;

@@ -7,9 +7,9 @@
  * response only before or after a body. So if a client stops sending, the reader must fill up the
  * data that libmicrohttpd expects; to limit this, it passes large bodies in chunks.
  *
- * A refused request becomes a request without a body whose head has a status (head.h); the host
- * answers it like any other, and reads nothing after it. If the framing of a body is malformed, the
- * body ends early, and the host must answer with `status`.
+ * If a head is refused, it has a `status` (head.h), and its body counts as empty; the host answers
+ * the request like any other, and reads nothing after it. If the framing of a body is malformed,
+ * the body ends early, and the host must answer with `status`.
  *
  * One request is processed at a time: bytes after it wait until reader_next(). libmicrohttpd's
  * epoll set is edge-triggered, so the kernel reports no event for bytes that wait in the reader:

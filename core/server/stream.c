@@ -383,8 +383,8 @@ int api_stream_open(struct bb_request *pub, const struct bb_stream_options *opti
 /* ---- writing ---- */
 
 /*
- * Queues a chunk and returns 0. If it does not fit, and is published, and options.full is set,
- * returns 1: the caller must call `full`. On any other failure, ends the stream and returns -1.
+ * Queues a chunk and returns 0. If a published chunk does not fit and options.full is set, returns
+ * 1: the caller must call `full`. On any other failure, ends the stream and returns -1.
  */
 static int stream_send(struct bb_stream *stream, struct bb_chunk *chunk, bool published)
 {

@@ -159,7 +159,7 @@ void pg_rows_release(struct arena *arena);
  * if a statement or transaction is still in progress.
  */
 struct pg_tx *pg_tx_begin(struct core_request *rq);
-/* Runs the statements of a request. Returns 0 or -1; after -1, the caller no longer owns it. */
+/* Runs the statements of a request. Returns 0, or -1: then the caller no longer owns `request`. */
 int pg_tx_run_request(struct pg_tx *tx, struct pg_request *request);
 /* Runs a statement. Returns its rows (see pg_rows_new()), or NULL with tx->rq->failure set. */
 struct bb_rows *pg_tx_run(struct pg_tx *tx, const struct bb_sql *sql, const struct bb_value *values,

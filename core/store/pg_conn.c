@@ -537,7 +537,7 @@ static void conn_take_result(struct pg_conn *conn, struct pg_batch *batch, PGres
         /* the connection is closed, and other statements of the batch may be lost */
         conn->fault = misused;
         batch->failed = true;
-        /* if several requests share it, sending each separately shows which one is at fault */
+        /* if several requests share the execution, each is sent again to find the one at fault */
         if (!request->members) {
             request->failure = (struct failure){.kind = FAILED_SQL, .sqlstate = PG_NOT_ALLOWED};
             request->failure.sql = op->sql;
@@ -589,8 +589,8 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         /*
          * Completes the batch. If its transaction is still open, closes the connection, because
          * later statements would be part of it. (While another batch is in progress, the status is
-         * PQTRANS_ACTIVE.) If the batch changed settings, closes the connection afterwards, because
-         * the batch sent after it ran with them.
+         * PQTRANS_ACTIVE.) If the batch changed settings, also closes the connection, because they
+         * apply to the next batch, too, which may have been sent already.
          */
         PGTransactionStatusType status = PQtransactionStatus(conn->pg);
         bool own = conn->pool->kind == PG_TX;

@@ -25,7 +25,7 @@
     "-c standard_conforming_strings=on -c extra_float_digits=1 "                                   \
     "-c default_transaction_isolation=read\\ committed"
 
-/* The setting with the session's mark. A pooler in session mode resets it between connections. */
+/* The setting with the session's mark. A pooler in session mode resets it between clients. */
 #define MARK "busbar.session"
 
 enum { SECOND_MS = 1000 };

@@ -16,7 +16,7 @@ enum {
     ASK_MS = 250,     /* interval of the queries while modules call bb_signals_fresh_ms() */
     FRESH_MS = 900,   /* validity of a response, from the time its query was sent */
     SILENT_MS = 900,  /* reconnect after this time without a response */
-    REFUSED_MS = 900, /* if an attempt to connect fails after this time, PostgreSQL is silent */
+    REFUSED_MS = 900, /* a failure to connect after this time counts as silence, not as a refusal */
     LOOK_MS = 1000 /* a caller that waits for the loop checks at this interval if it is blocked */
 };
 
@@ -43,7 +43,7 @@ struct pg_listener {
     char mark[32];     /* of the session, see CHECK in pg_connect.c */
     bool down_logged;  /* a line in the log has reported that PostgreSQL does not respond */
     bool asks_pause;   /* the last query also called busbar_pause_reason() */
-    uint64_t called, listening; /* `calls` as last read by the loop, and at its last LISTEN */
+    uint64_t called, listening; /* values of `calls`: last read by the loop; at its last LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;

@@ -42,8 +42,8 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 
 /*
  * Makes later requests with the same statements members of the execution of `first`. Units are
- * sorted by key, and must take their locks in this order. So a unit can be a member only if it is
- * the first one with its key, and no such unit before it has other statements.
+ * sorted by key, and must take their locks in this order. So only the first unit with each key can
+ * be a member, and the search ends when such a unit has other statements.
  */
 static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {

@@ -251,8 +251,8 @@ void pg_conn_move_waiting(struct pg_conn *lost)
 }
 
 /*
- * Chooses a connection: for a unit by its key, otherwise by the highest pool_rank(). If several
- * have it, keyed statements (to be merged) and long ones use the first, others the least busy.
+ * Chooses a connection: by the key for a unit, otherwise by pool_rank(). Among equal ones, keyed
+ * statements (so that they can be merged) and long ones use the first, others the least busy.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {
@@ -314,8 +314,8 @@ int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
      * PostgreSQL process even after the host has stopped waiting */
     if (!pg || ((kind == PG_UNIT || request->write) && pg_listener_no_writes()))
         return request_fail(request->rq, FAILED_UNAVAILABLE);
-    /* A large request goes to the long pool, because others in its batch would wait. So does a unit
-     * with the key of such a unit, because its batch would wait for the locks of that unit. */
+    /* A large request goes to the long pool, because other requests of its batch would wait for it.
+     * So does a unit with the key of a large unit: its batch would wait for that unit's locks. */
     const struct pg_request *at = kind == PG_UNIT ? LIST_FIRST(&pg->large) : NULL;
 
     while (at && at->key != request->key)

@@ -39,7 +39,7 @@ struct pg_conn {
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
     struct pg_batch *oldest;        /* list of the batches in progress, oldest first */
     size_t batches;                 /* number of batches in progress */
-    int64_t oldest_ms;         /* when `oldest` was sent, or the batch before it ended, if later */
+    int64_t oldest_ms;         /* when `oldest` was sent or, if later, the batch before it ended */
     int64_t charged_us;        /* modules were charged up to this monotonic time */
     void *prepared;            /* tree of the prepared statements, see pg_conn.c */
     struct pg_tx *checked_out; /* in the tx pool: the user of the connection, or NULL */
@@ -72,7 +72,7 @@ struct pg {
     struct timer rest;  /* sends waiting long statements when the first pause of an owner ends */
     struct quota_owner last; /* owner of the newest request, ignoring the host's own requests */
     int64_t shared_us;       /* monotonic time at which `last` changed to another owner */
-    /* the units in the long pool; pg_submit() adds new units with one of their keys */
+    /* units in the long pool; pg_submit() sends new units with the same keys there, too */
     LIST_HEAD(, pg_request) large;
     int64_t heard_ms; /* when a connection to the primary last received something */
     struct pg_replica *replicas;
@@ -110,10 +110,10 @@ void pg_conn_flush(struct pg_conn *conn);
 bool pg_session_has_changed(const struct pg_conn *conn, const struct core_request *rq);
 
 /*
- * pg_merge.c: requests of a batch with the same keyed statements share one execution of each. Only
- * the first of these members is sent; the others get their rows from its results.
+ * pg_merge.c: requests of a batch with the same keyed statements share one execution of each. These
+ * requests are called members. Only the first one is sent; the others get rows from its results.
  */
-/* Finds the members in a batch. Of several units with the same key, only the first can be one. */
+/* Finds the members in a batch. Of units with the same key, only the first can be a member. */
 void pg_merge(struct pg_pool *pool, struct pg_request *requests);
 /* Removes a request from its shared execution, before it is sent again. */
 void pg_merge_forget(struct pg_request *request);
@@ -147,7 +147,7 @@ int pg_pool_open(struct pg *pg, struct pg_pool *pool, enum pg_pool_kind kind,
                  struct pg_replica *replica);
 /* Like pg_submit() with a replica. If none of its connections is ready, fails at once. */
 int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *request);
-/* Counts a request or connection for rq->owner. If it has too many, fails `rq` and returns NULL. */
+/* Counts a request or connection for rq->owner. NULL if the owner has too many; `rq` fails then. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Returns whether the owner may have another long statement or transaction in progress. */
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);

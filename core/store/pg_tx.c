@@ -177,7 +177,7 @@ void pg_tx_end(struct pg_tx *tx)
     struct pg_conn *conn = tx->conn;
 
     if (!conn) {
-        /* a free connection may exist, because the waiting owners had used up their shares */
+        /* a connection may be free although callers wait: their owners had used up their shares */
         for (unsigned i = 0; i < pool->count; i++)
             pg_tx_hand_over(&pool->conns[i]);
         return;

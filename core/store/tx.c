@@ -246,7 +246,7 @@ static const struct bb_sql key_find = {
     " ORDER BY created_at DESC LIMIT 1",
     0};
 
-/* Changes nothing, but its commit waits for the standby, which then also has the first commit. */
+/* Changes nothing, but its commit waits for the standby, which then has the response, too. */
 static const struct bb_sql key_confirm = {
     "UPDATE busbar_idempotency SET status = status WHERE account = $1::bigint AND route = $2"
     " AND key = $3 AND created_at > now() - make_interval(hours => $4::int)",
