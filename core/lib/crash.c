@@ -506,7 +506,7 @@ static void crash_rest(int ms)
         poll(NULL, 0, (int)left);
 }
 
-/* Restores the default action. After the return a fault occurs again; a sent signal is resent here. */
+/* Restores the default action. On return, a fault occurs again; a sent signal is resent here. */
 static void crash_die(int number, const siginfo_t *info)
 {
     signal(number, SIG_DFL);

@@ -157,7 +157,7 @@ struct fair_queue {
         .index = (number), .round = STAILQ_HEAD_INITIALIZER((queue).round)                         \
     }
 
-/* Counts an entry of `owner`. NULL with *why: the owner already has `each` entries, or no memory. */
+/* Counts an entry of `owner`. NULL with *why: `owner` has `each` entries already, or no memory. */
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why);
 void fair_leave(struct quota_table *table, struct quota_entry *owner);
