@@ -282,8 +282,8 @@ static void crash_activity(struct report *of)
 }
 
 /*
- * Returns the address at which the thread was interrupted. If it has called an address without
- * code, set `caller` to get the caller's address.
+ * Returns the address at which the thread was interrupted. If the thread has called an address
+ * without code, set `caller` to get the caller's address.
  */
 static uintptr_t crash_address(const ucontext_t *context, bool caller)
 {

@@ -119,7 +119,7 @@ static char *json_in_widen(const char *text)
         size_t length = strspn(text, "-0123456789.");
 
         errno = 0;
-        if (length) /* it would skip white space each time */
+        if (length) /* strtoll() at each blank would skip all later blanks: quadratic time */
             strtoll(text, NULL, 10);
         bool huge = errno == ERANGE && !memchr(text, '.', length) && (text[length] | 0x20) != 'e';
 

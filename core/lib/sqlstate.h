@@ -19,8 +19,8 @@ enum sqlstate_flag {
     /* Another request has stored the same row. If both requests had the same idempotency key, the
      * response of the other request is sent for this request, too. */
     SQLSTATE_CONFLICT = 1 << 4,
-    /* A module's statement raised it with busbar_require(): the code is BB and the status, and the
-     * message is for the client. */
+    /* A module's statement raised the error with busbar_require(): the code is BB followed by the
+     * HTTP status, and the message is for the client. */
     SQLSTATE_RAISED = 1 << 5,
     /* The text of the statement is invalid for the existing tables and functions. */
     SQLSTATE_TEXT = 1 << 6,

@@ -250,7 +250,7 @@ static void job_called(struct message *message)
     struct job *job = BB_CONTAINER_OF(message, struct job, called);
 
     atomic_store(&job->posted, false);
-    job->again = true; /* makes a running job run again; otherwise job_start() clears it */
+    job->again = true; /* makes a running job run again; otherwise job_start() clears `again` */
     if (!job->running && job->timer.node.set)
         timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
     generation_release(job->generation);

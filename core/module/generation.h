@@ -94,7 +94,7 @@ struct generation *generation_check(const char *conf_path, unsigned number,
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
-/* If modules need database.url or secrets.keys, and it is empty, adds a problem; returns true. */
+/* Returns whether database.url or secrets.keys is empty but needed; adds a problem then. */
 bool generation_lacks(const struct generation *generation, struct setting_problems *problems);
 
 /* Sets the directory for crash reports. Adds a warning if reports cannot be written to it. */

@@ -45,7 +45,7 @@ struct table_kind {
     const char *name;
     size_t at;                      /* offset of its struct bb_table in the descriptor or row */
     size_t row_size;                /* the host's size of a row */
-    const struct table_kind *inner; /* tables in its rows, ended by one without name; or NULL */
+    const struct table_kind *inner; /* the tables in its rows, up to a NULL name; or NULL */
 };
 
 #define TABLE(in, member, row, inside)                                                             \

@@ -26,9 +26,9 @@ struct host_handle {
     struct core_module *module;
     const struct setting_section *settings;
     const void *bound;              /* the module's settings struct; NULL: it has none */
-    struct account *account;        /* NULL until it is opened */
+    struct account *account;        /* NULL until the module is opened */
     int64_t limits[ACCOUNT_LIMITS]; /* from module_limits; in effect after generation_start() */
-    bool limited;                   /* module_limits has an entry for it */
+    bool limited;                   /* module_limits has an entry for the module */
     struct meter **meters;          /* one for each row of `metrics`; NULL for rows with `read` */
     char *open_problem; /* text of bb_open_fail(), from malloc(); generation_destroy() frees it */
     bool opening;       /* `open` is running: bb_host_alloc() is allowed */

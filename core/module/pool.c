@@ -186,7 +186,7 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
     BB_LOCKED(&pool->lock);
     if (!bounded || pool->queued < pool->descriptor->queue) {
         call->queued.owner = fair_enter(&pool->owners, &call->owner, each, &answer);
-        if (!call->queued.owner && !bounded) /* it must not be refused, so it counts for the host */
+        if (!call->queued.owner && !bounded) /* must not be refused: counts for the host */
             call->queued.owner = fair_enter(&pool->owners, &pool->own->owner, SIZE_MAX, &answer);
     }
     if (call->queued.owner && (!call->subject || pool_enter_subject(pool, call, &answer))) {

@@ -83,7 +83,7 @@ bool module_error_waits(struct core_request *rq, const char *what);
 /* Answers if a module passed NULL as JSON: 503 if memory ran out, otherwise 500 (logged). */
 int module_error_no_json(struct core_request *rq, int status);
 
-/* Call before setting a response: logs if it replaces a success, or is an error after a commit. */
+/* Call before setting a response: logs one that replaces a success, or an error after a commit. */
 void module_error_log_response(const struct core_request *rq, int status);
 
 /* Returns whether a response with this status has a body. */

@@ -69,11 +69,11 @@ struct connection {
     struct http *http;
     int fd;
     enum connection_stage stage;
-    int64_t limit_ms; /* monotonic time at which the sweep ends it; 0: never */
+    int64_t limit_ms; /* monotonic time at which the sweep ends the connection; 0: never */
     int64_t stop_ms;  /* a second such time, independent of the stage; 0: never */
     bool cut;
     bool lingers; /* closed with connection_linger(), because the client may have sent more data */
-    struct quota_charge counted; /* 1 while it counts against the limits of its address */
+    struct quota_charge counted; /* 1 while the connection counts against the limits */
     int drops_status;            /* set by connection_drops_body(): the response's status; else 0 */
     int64_t drops_ms;            /* monotonic time at which the sweep stops the body */
     struct reader reader;
@@ -101,8 +101,8 @@ struct streams {
     bool refusing;      /* the host is stopping */
     struct timer timer; /* starts the next part of a round of checks */
     bool in_round;
-    struct bb_stream *next;    /* the next one to be checked in this round */
-    struct bb_stream *checked; /* the one whose token is being checked; NULL: none, or closed */
+    struct bb_stream *next;    /* the stream to be checked next in this round */
+    struct bb_stream *checked; /* the stream whose token is being checked; NULL: none, or closed */
 };
 
 struct http {

@@ -75,8 +75,8 @@ struct http_txn {
     char *bytes; /* the body */
     size_t length, room, limit;
     struct account *entered;             /* the module's account that counts the request, or NULL */
-    struct quota_charge request_charge;  /* 1 while it counts among requests in progress */
-    struct quota_charge anonymous;       /* 1 while it counts among requests without a token */
+    struct quota_charge request_charge;  /* 1 while the request counts as in progress */
+    struct quota_charge anonymous;       /* 1 while the request counts as one without a token */
     struct quota_charge body_charge;     /* bytes in memory, including the buffers of an upload */
     struct quota_charge response_charge; /* bytes of the response in memory */
     size_t taken, dropped;               /* bytes read (multipart or ignored body), and discarded */

@@ -240,8 +240,8 @@ static void stream_check_ended(struct core_request *rq)
 }
 
 /*
- * Checks the stream's token, if it has one and there is memory for it. Returns false if the check
- * waits for the database; when it ends, stream_check_ended() continues the round.
+ * Checks the stream's token, if it has one and there is memory for the check. Returns false if the
+ * check waits for the database; when it ends, stream_check_ended() continues the round.
  */
 static bool stream_check(struct bb_stream *stream)
 {

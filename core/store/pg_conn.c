@@ -578,7 +578,7 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         return 0;
     }
     *after_null = false;
-    if (conn->fault) { /* a notice has set it, so a success of the batch must not count */
+    if (conn->fault) { /* conn_notice() has set `fault`, so a success of the batch must not count */
         PQclear(result);
         return -1;
     }

@@ -272,7 +272,7 @@ const char *pg_listener_no_writes(void)
 }
 
 /*
- * Records whether work is paused. After an error of class 42 it counts as paused, because the
+ * Records whether work is paused. After an error of class 42 work counts as paused, because the
  * database has no busbar_pause_reason() that fits. Returns false for other errors.
  */
 static bool pg_listener_note_pause(const struct pg_listener *listener, const PGresult *result)
