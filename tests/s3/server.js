@@ -11,7 +11,7 @@
 //   refuse   responds with 503
 //   hang     reads, and never responds
 //   cut      closes the connection in the middle of the request or of the response
-//   corrupt  changes a byte of the response
+//   corrupt  changes a byte of the response: of XML the first one, because others may not matter
 //   again    returns the same page of a list, and says that there are more
 //   redirect responds to HTTPS requests with 307 to the same path at PORT
 //   slow     waits for a second and a half
@@ -67,7 +67,7 @@ function is_whole(req, body) {
 
 function spoil(body) {
   const spoilt = Buffer.from(body)
-  if (spoilt.length) spoilt[spoilt.length >> 1] ^= 1
+  if (spoilt.length) spoilt[spoilt[0] === '<'.charCodeAt(0) ? 0 : spoilt.length >> 1] ^= 1
   return spoilt
 }
 
