@@ -249,28 +249,35 @@ int device_update_site(struct bb_request *rq)
 static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* Locks readings before the device, in the same order as requests that store or void readings,
-     * to avoid deadlocks. Skips the steps of modules that are not loaded. */
+     * to avoid deadlocks. Modules that are not loaded any more may have left data. */
+    static const struct bb_sql modules = {
+        "SELECT 1, (to_regprocedure('reading_forget(bigint)') IS NOT NULL)::int,"
+        " (to_regprocedure('certificate_forget(bigint)') IS NOT NULL)::int",
+        0,
+    };
+    enum { ALWAYS, READINGS, CERTIFICATES }; /* columns of `modules`: whether the step runs */
     static const struct {
-        const char *service; /* NULL: the step always runs */
+        size_t column;
         struct bb_sql sql;
     } steps[] = {
-        {"readings", {"SELECT reading_hold($1::bigint)", BB_SQL_WRITE}},
-        {NULL,
+        {READINGS, {"SELECT reading_hold($1::bigint)", BB_SQL_WRITE}},
+        {ALWAYS,
          {"SELECT busbar_require((SELECT count(*) FROM (SELECT FROM device WHERE id = $1::bigint"
           " FOR UPDATE) d) = 1, 404, 'Device not found')",
           BB_SQL_WRITE}},
-        {"certificates",
+        {CERTIFICATES,
          {"SELECT busbar_require(certificate_forget($1::bigint), 409, 'Conflict: the device has"
           " certificates. Set its status to Inactive instead')",
           BB_SQL_WRITE}},
-        {"readings", {"SELECT reading_forget($1::bigint)", BB_SQL_WRITE}},
-        {NULL, {"DELETE FROM device_document WHERE device = $1::bigint", BB_SQL_WRITE}},
-        {NULL, {"DELETE FROM device WHERE id = $1::bigint", BB_SQL_WRITE}},
+        {READINGS, {"SELECT reading_forget($1::bigint)", BB_SQL_WRITE}},
+        {ALWAYS, {"DELETE FROM device_document WHERE device = $1::bigint", BB_SQL_WRITE}},
+        {ALWAYS, {"DELETE FROM device WHERE id = $1::bigint", BB_SQL_WRITE}},
     };
     const struct device_record *record = arg;
+    const struct bb_rows *stored = bb_tx_query_or_end(rq, tx, &modules, NULL, 0);
 
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-        if (!steps[i].service || bb_service(rq->host, steps[i].service).interface)
+        if (bb_cell_int(rq, stored, 0, steps[i].column))
             bb_tx_query_or_end(rq, tx, &steps[i].sql, BB_ARGS(bb_i(record->id)));
     if (device_emit(rq, tx, "device.deleted", record, NULL))
         return bb_failed(rq);

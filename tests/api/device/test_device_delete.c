@@ -46,6 +46,23 @@ TEST(a_device_with_certificates_cannot_be_deleted)
     ck_assert_int_eq(certificate_group_carried(m, group), 300);
 }
 
+TEST(data_of_modules_that_are_no_longer_loaded_is_not_orphaned)
+{
+    struct person *m = certificate_person("delete.unloaded");
+    struct host *without = host_start(&(struct host_spec){
+        .name = "device_delete_without", .database = "device_delete", .modules = "[auth, device]"});
+    int64_t device = meter_make(host, m, "read", 10, days_ago(100));
+
+    meter_make(host, m, "certified", 10, days_ago(100));
+    store(m, "read", "Delta", days_ago(50), days_ago(49), 300);
+    store(m, "certified", "History", days_ago(50), days_ago(48), 5000);
+    certificates_issue(db, host);
+    ck_error(http(without, "DELETE", "/api/device/certified", m->token, NULL), 409,
+             "Conflict: the device has certificates");
+    ck_status(http(without, "DELETE", "/api/device/read", m->token, NULL), 200);
+    ck_assert_int_eq(rows_of("reading", device), 0);
+}
+
 TEST(a_deleted_device_without_certificates_leaves_its_group)
 {
     struct person *m = certificate_person("delete.member");
