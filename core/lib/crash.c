@@ -462,7 +462,7 @@ static void crash_write_line(struct report *of)
     log_now(BB_ERROR, "crashed", of->fields, FIELDS);
 }
 
-/* Leaves a note for the supervisor. For "/usr/lib/hello.so" the file is named "hello". */
+/* Leaves a note for the supervisor. For "/usr/lib/hello.so" the note contains "hello". */
 static void crash_leave_note(struct report *of)
 {
     struct crash_note *note = &of->note;

@@ -107,7 +107,7 @@ static int cmd_control_print_answer(int fd)
     return status;
 }
 
-/* Sends the command as it was typed to the running host, and prints the response. */
+/* Sends the command, as it was typed, to the running host, and prints the response. */
 int cmd_ask(const struct cli *cli)
 {
     char line[128];

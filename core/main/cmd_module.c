@@ -52,7 +52,7 @@ static int option_complain(const char *option, const char *reason)
     return -1;
 }
 
-/* Returns the option that needs no name: the first one that is required and not secret. Or NULL. */
+/* Returns the option that needs no name: the first required option that is not secret; or NULL. */
 static const struct bb_field *option_word(const struct bb_table *fields)
 {
     MODULE_EACH (bb_field, field, *fields)

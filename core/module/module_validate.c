@@ -159,7 +159,7 @@ static void validate_parts(const struct core_module *module, const struct bb_rou
                           route->path);
 }
 
-/* Checks a route, except its method, path and `roles` 0, which router_add() checks. */
+/* Checks a route. router_add() checks the method, the path, and whether `roles` is 0. */
 static void validate_route(const struct core_module *module, const struct bb_route *route,
                            struct setting_problems *problems)
 {

@@ -25,7 +25,7 @@ enum {
     BYTES_PER_MS = 16, /* each 16 bytes of a response or upload extend its timeout by 1 ms */
     STOP_MS = 1000,    /* at a shutdown, time for a request to arrive on an open connection */
     DROPS_MS = 500,
-    LOOK_AGAIN_MS = 5, /* time between searches by connection_make_room() over all connections */
+    LOOK_AGAIN_MS = 5, /* minimum time between two searches of connection_make_room() */
     KNOWN_MS = 100,    /* time for which connection_make_room() uses the result of a search */
     FEW = 16,          /* up to this many connections of an address are few */
     KEPT_PART = 64,    /* 1/64 of all connections is reserved for such addresses */

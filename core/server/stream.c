@@ -114,8 +114,8 @@ struct bb_stream {
     int64_t sent_ms; /* when a chunk was last queued */
     bool beating; /* the queue contains only a heartbeat, which does not count in options.limit */
     bool posted;  /* the message was posted and has not run yet */
-    bool ending;  /* ends after the queued data */
-    bool cut;     /* ends at once */
+    bool ending;  /* the stream ends after the queued data */
+    bool cut;     /* the stream ends at once */
     bool over;    /* the HTTP transaction has ended; a posted message frees the stream */
 };
 
@@ -563,7 +563,7 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
     topic->host = host;
     topic->name = memcpy(topic->copy, name, size);
     pthread_mutex_lock(&topics_lock);
-    atomic_store(&stream->joined, true); /* before `closing` is read, which stream_closed() sets */
+    atomic_store(&stream->joined, true); /* then `closing` is read; stream_closed() reverses this */
     found = tsearch(topic, &topics, stream_topic_compare);
     if (!found || *found != topic)
         free(topic); /* the topic exists already, or memory ran out */

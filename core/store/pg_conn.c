@@ -182,8 +182,8 @@ static void conn_flush_output(struct pg_conn *conn)
 
 /*
  * Called for each notice. Before the server ends the session, it sends a fatal error, or, in an
- * immediate shutdown or after the crash of another session, a warning. Then it executes no more
- * statements, and soon closes the connection.
+ * immediate shutdown or after the crash of another session, a warning. Then the session executes
+ * no more statements, and the server soon closes the connection.
  */
 static void conn_notice(void *arg, const PGresult *result)
 {

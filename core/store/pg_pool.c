@@ -12,7 +12,7 @@
 enum {
     PIPELINE_DEPTH = 2, /* batches in progress per connection: one runs, the next one was sent */
     BATCH_MAX = 64,     /* requests per batch; few, because all are sent again after a failure */
-    READS = 16,         /* requests in a batch of reads, of which each owner has a share */
+    READS = 16,         /* an owner's part of a batch of reads is its share of this number */
     REST = 7,           /* factor for the length of a pause, see pool_end_long() */
     REST_MAX_MS = 1000, /* maximum length of a pause */
     PATROL_MS = 250,    /* interval of pool_sweep() while requests are waiting or in progress */
