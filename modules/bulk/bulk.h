@@ -230,9 +230,9 @@ struct bulk_source {
 bool bulk_is_csv(const char *name); /* whether the extension is .csv */
 /*
  * Scans a file, checks its rows and stores its parts as a job, which becomes visible at the end.
- * Returns the status of the response, or 0 for the command. job->created shows whether the job was
- * created; otherwise it is deleted. (The status may be the stored response of another request with
- * the same Idempotency-Key.)
+ * Returns the status of the response, or 0 for the command. Sets job->created after the commit; a
+ * job that did not become visible is deleted. (The status may be the stored response of another
+ * request with the same Idempotency-Key.)
  */
 int bulk_take(struct bb_request *rq, const struct bulk_source *source, struct bulk_job *job);
 

@@ -21,9 +21,9 @@ int assets_open(struct bb_host *host, const char *own, const char *installed, co
 void assets_free(struct assets *assets);
 
 /*
- * Responds to GET with the file of assets/ that the path segment `file` names, or without this
- * segment with index.html, compressed (br, gzip) if the client accepts it. Responds with 304 if the
- * client has the file already, or with 404 if there is no such file or `assets` is NULL. A
+ * Responds to GET with a file: the one of assets/ that the path segment `file` names, or index.html
+ * if there is no segment. It is compressed (br, gzip) if the client accepts this. Responds with 304
+ * if the client has the file already, or with 404 if there is no such file or `assets` is NULL. A
  * Content-Security-Policy prevents pages from loading scripts and styles of other hosts.
  */
 int assets_reply(struct bb_request *rq, const struct assets *assets);

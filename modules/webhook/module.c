@@ -44,7 +44,7 @@ static int webhook_open(struct bb_host *host, void **state)
         return bb_open_fail(host, "out of memory");
     webhook->host = host;
     webhook->settings = settings;
-    /* The table `settings` limits the delays and their number. */
+    /* The host has checked the delays and their number: see settings[] below. */
     for (size_t i = 0; i < json_array_size(settings->retry_delays) && i < RETRY_DELAYS_MAX; i++)
         webhook->retry_delays.delays_ms[webhook->retry_delays.count++] =
             (int64_t)(json_number_value(json_array_get(settings->retry_delays, i)) * 1000);
