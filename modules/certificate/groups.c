@@ -29,8 +29,8 @@
     " e.organisation, e.carry_wh, " BB_SQL_MS("e.created_at") " AS made"
 
 /*
- * $1 and $2 scope, $3 id of the last group seen, $4 number of groups, $5 limit of bytes; the first
- * group is returned even if it exceeds $5
+ * $1 and $2 scope, $3 id of the last group seen, $4 number of groups, $5 limit of bytes; the group
+ * that reaches the limit is the last one
  */
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"

@@ -89,8 +89,8 @@ static bool document_equal(const json_t *one, const json_t *other, const char *k
 }
 
 /*
- * Returns whether two schemas have equal properties and required names. Ignores the properties
- * `warnings` and `warningDetails`. If only `schema` has them, adds them to `named`.
+ * Returns whether two schemas have equal properties and required names. Ignores `warnings` and
+ * `warningDetails`, which the host adds together. If only `schema` has them, adds them to `named`.
  */
 static bool document_same(const json_t *schema, json_t *named)
 {
@@ -98,7 +98,7 @@ static bool document_same(const json_t *schema, json_t *named)
     json_t *wanted = json_object_get(named, "properties");
     bool warns = json_object_get(properties, "warningDetails") != NULL;
     bool knows = json_object_get(wanted, "warningDetails") != NULL;
-    size_t more = warns && !knows ? 2 : 0, less = knows && !warns ? 2 : 0; /* 2: also `warnings` */
+    size_t more = warns && !knows ? 2 : 0, less = knows && !warns ? 2 : 0; /* 2: both */
     const char *key;
 
     if (json_object_size(properties) + less != json_object_size(wanted) + more ||

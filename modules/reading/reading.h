@@ -186,7 +186,7 @@ int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t sta
 /* rows.c: the service "bulk rows:Reads". */
 extern const struct bb_bulk_rows reading_rows;
 
-/* The handlers and the jobs. */
+/* The handlers, and the job reading.refused. */
 bb_handler reading_submit, reading_list, reading_export, reading_void, reading_totals,
     reading_latest, reading_latest_of, reading_refused;
 void reading_sweep_refused(struct bb_request *rq);

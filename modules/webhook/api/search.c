@@ -39,7 +39,7 @@
     IF_GIVEN("error", "strpos(lower(d.log -> -1 ->> 'error'), lower(", ")) > 0")                   \
     " ORDER BY d.id DESC LIMIT $4::bigint"
 
-/* $5 limit of bytes; the first delivery is returned even if it exceeds the limit */
+/* $5 limit of bytes of the attempts; the delivery that reaches the limit is the last one */
 static const struct bb_sql list = {
     "SELECT * FROM (SELECT q.*, count(*) OVER () AS found,"
     " sum(octet_length(q.log)) OVER (ORDER BY q.id DESC) AS upto FROM (SELECT " DELIVERY_COLUMNS
