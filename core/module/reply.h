@@ -90,8 +90,8 @@ void module_error_log_response(const struct core_request *rq, int status);
 bool module_error_wants_body(int status);
 
 /*
- * Returns whether a response may have this status: `least` to 599, and after a commit below 400.
- * Otherwise logs the error and sets *instead to the status of the response that clients get.
+ * Returns whether a response may have this status: `least` to 599, but below 400 after a commit,
+ * and above 399 if problems were found before. If not, sets *instead to the status to return.
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 

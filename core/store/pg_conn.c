@@ -48,8 +48,8 @@ static void conn_batch_advance(struct pg_batch *batch)
 
 /*
  * A function called by a statement may change settings, which would affect later users of the
- * connection. PostgreSQL reports changes of these settings before the end of the transaction
- * (search_path since version 18). It also reports in_hot_standby, which no statement can change.
+ * connection. PostgreSQL reports changes of these settings before the result of a Sync (search_path
+ * since version 18). The list lacks in_hot_standby, because no statement can change it.
  */
 static const char *const reported[PG_REPORTED] = {"TimeZone",
                                                   "DateStyle",

@@ -112,7 +112,7 @@ int auth_change_password(struct bb_request *rq)
 
 /* ---- POST /api/user/register: requests an account and an organization; an Admin approves ---- */
 
-/* With register_silent every registration gets this response, which reveals no e-mails. */
+/* With register_silent every registration gets this response, even if the account exists. */
 static int users_received(struct bb_request *rq)
 {
     return bb_reply(rq, 202,

@@ -33,7 +33,7 @@ struct http_client {
     bool broken;  /* the multi handle ran out of memory internally and must not be used any more */
     int epoll, wake_fd;
     int64_t timer_at_ms, check_at_ms;
-    int64_t unused_at_ms; /* from then on, all connections have been idle for idle_s seconds */
+    int64_t unused_at_ms; /* when all connections will have been idle for idle_s seconds */
     LIST_HEAD(, http_request) flying;
 };
 

@@ -2,10 +2,10 @@
  * Stores submissions with two statements: the first updates the devices' rows in reading_device,
  * and the second inserts the readings.
  *
- * The first statement locks both rows of a device until the commit. So the second sees all readings
- * stored by earlier requests, and until the commit no other request can store readings of either
- * type. The second searches for overlaps only if the submission begins before the latest known end,
- * so readings in chronological order cost the same however many are stored.
+ * The first statement locks a device's two rows (one for each type of readings) until the commit.
+ * So the second sees all readings stored by earlier requests, and no other request stores readings
+ * of the device meanwhile. The second searches for overlaps only if the submission begins before
+ * the latest known end, so readings in chronological order cost the same however many are stored.
  */
 #include <inttypes.h>
 #include <stdio.h>
