@@ -29,7 +29,7 @@ void control_free(struct control *control);
 /* Returns a connection to the socket at this path; -1 with errno. `flags`: SOCK_NONBLOCK or 0. */
 int control_connect(const char *path, int flags);
 
-/* Reads until `text` contains `end` or is full, or clock_mono_ms() is `until_ms`. Any thread. */
+/* Reads until EOF, `text` contains `end` or is full, or clock_mono_ms() >= until_ms. Any thread. */
 void control_read(int fd, char *text, size_t size, const char *end, int64_t until_ms);
 
 /* Sends the text (NULL: out of memory) to a client and closes `fd`. Any thread. */

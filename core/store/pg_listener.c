@@ -43,7 +43,7 @@ struct pg_listener {
     char mark[32];     /* of the session, see CHECK in pg_connect.c */
     bool down_logged;  /* a line in the log has reported that PostgreSQL does not respond */
     bool asks_pause;   /* the last query also called busbar_pause_reason() */
-    uint64_t called, listening; /* values of `calls`: last read by the loop; at its last LISTEN */
+    uint64_t called, listening; /* `calls` as last read by the loop; `called` at its last LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;

@@ -115,7 +115,7 @@ void health_apply(struct health *health, const struct parts *fresh, unsigned ver
 
 /* ---- storing, in the transaction of the results --------------------------------------------- */
 
-/* Payloads of the events about a webhook: t is its row, and n is the row before the change. */
+/* Payloads of events about a webhook: t is its row; n is the old row, with columns added. */
 // clang-format off
 #define ABOUT "json_build_object('webhookId', t.id, 'userId', t.account, 'url', t.url, "
 #define LAST_SUCCESS ", 'lastSuccessAt', " BB_SQL_TIME("t.last_success_at") ")"
