@@ -49,7 +49,7 @@ struct settings {
 
 /* The problems of a configuration. Zero it before use; free it with setting_problems_free(). */
 struct setting_problems {
-    char **lines;    /* each without a newline; NULL if memory ran out */
+    char **lines;    /* without newlines; if memory ran out, the array or a line is NULL */
     size_t count;    /* 0: no problems */
     char **warnings; /* about settings that are unusual but accepted */
     size_t warning_count;

@@ -88,7 +88,7 @@ int text_time_parse(const char *text, int64_t *wall_ms);
 /* Writes 2 * length lower-case hexadecimal digits and a NUL to `out`. */
 void text_hex(const void *bytes, size_t length, char *out);
 
-/* Reads exactly 2 * length hex digits of either case, up to the text's end. Returns 0 or -1. */
+/* Reads a text of 2 * length hex digits of either case. Returns 0, or -1 for any other text. */
 int text_hex_decode(const char *text, unsigned char *out, size_t length);
 
 /* ---- normal forms, in which e-mails and names are compared: Unicode NFC and case folding ---- */

@@ -255,7 +255,7 @@ static const char *const record_columns[] = {
     "id", "at", "account", "email", "organization", "address", "action", "path", "requestId",
     "status", "fields", NULL};
 
-/* $1 upper bound of the ids, $2 filters (an object with members of the query), $3 limit */
+/* $1 upper bound of the ids, $2 the parameters in FILTERS that were given (an object), $3 limit */
 static const struct bb_sql find = {
     "SELECT * FROM audit_search($1::bigint, $2::jsonb, $3::bigint)", BB_SQL_LIST};
 

@@ -187,7 +187,7 @@ int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *
 struct bulk_sought {
     int64_t after, until; /* row numbers; a part that begins after `until` is not selected */
     enum { BULK_ALL_ROWS, BULK_GOOD_ROWS, BULK_LOST_ROWS } rows;
-    int64_t lost; /* BULK_LOST_ROWS: failed rows, and all rows with numbers above this one */
+    int64_t lost; /* for BULK_LOST_ROWS, which are the failed rows and all rows after this number */
     size_t most;  /* maximum number of rows to parse; 0: all rows of the part */
 };
 

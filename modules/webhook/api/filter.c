@@ -35,7 +35,7 @@ struct place {
 #define FILTER_REFUSE(filter, name, ...)                                                           \
     bb_end((filter)->rq, bb_invalid((filter)->rq, name, __VA_ARGS__))
 
-/* Functions with a `place` return a jsonpath predicate, which lives as long as the request. */
+/* Functions with JSON and a `place` return a jsonpath predicate, valid as long as the request. */
 static const char *filter_condition(struct filter *filter, json_t *condition, struct place place);
 
 static struct place filter_below(const struct filter *filter, struct place place, const char *name,

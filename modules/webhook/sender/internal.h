@@ -73,7 +73,7 @@ struct delivery {
     struct queue_item item;
     struct timer retry;
     STAILQ_ENTRY(delivery) next;       /* in a list of results, or of deliveries to be taken */
-    struct subscription *subscription; /* NULL: not taken into memory yet */
+    struct subscription *subscription; /* its webhook; NULL until delivery_admit() accepts it */
     struct body *body;
     int64_t webhook;
     int64_t queued_ms;    /* when it became due; before delivery_admit(): how many ms ago */
