@@ -369,7 +369,7 @@ build() {
     local name=$1 dir=$top/build/$1 context=$top/build/boost-context sum
     shift
     local targets="${build_only:-} ${build_also:-}"
-    local arguments="$top $*" # a copy of the sources may share the directory: ./test start
+    local arguments="$top $*" before # a copy of the sources may share the directory: ./test start
     make_web
     sum=$(source_sum "$targets" "$@")
     is_current "$dir" "$sum" && return
@@ -387,7 +387,10 @@ or special characters; move the sources" ;;
     if [ ! -e "$top/configure" ] || [ "$top/configure.ac" -nt "$top/configure" ]; then
         step autoreconf -fi "$top" >>"$log" 2>&1 || build_failed "autoreconf" "$log"
     fi
-    if [ ! -e "$dir/config.status" ] || [ "$(cat "$dir/.arguments" 2>/dev/null)" != "$arguments" ]; then
+    before=$(cat "$dir/.arguments" 2>/dev/null)
+    if [ ! -e "$dir/config.status" ] || [ "$before" != "$arguments" ]; then
+        # make does not compile again because of other flags
+        [ -z "$before" ] || [ "${before#* }" = "${arguments#* }" ] || find "$dir" -name '*.o' -delete
         [ ! -e "$context/libboost_context.a" ] || set -- --with-boost-context="$context" "$@"
         step env -C "$dir" "$top/configure" --quiet --prefix="$dir/root" "$@" >>"$log" 2>&1 ||
             build_failed "configure" "$log"

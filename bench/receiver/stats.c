@@ -180,9 +180,9 @@ static size_t distinct(const struct path *path)
 /* Returns milliseconds, or -1 if there are no latencies. */
 static double quantile(const struct path *path, double q)
 {
-    size_t at = (size_t)((double)(path->latency_count - 1) * q);
-
-    return path->latency_count ? (double)path->latencies[at] / 1000 : -1;
+    if (!path->latency_count)
+        return -1;
+    return (double)path->latencies[(size_t)((double)(path->latency_count - 1) * q)] / 1000;
 }
 
 static void write_path(FILE *out, struct path *path)
