@@ -387,7 +387,7 @@ or special characters; move the sources" ;;
     if [ ! -e "$top/configure" ] || [ "$top/configure.ac" -nt "$top/configure" ]; then
         step autoreconf -fi "$top" >>"$log" 2>&1 || build_failed "autoreconf" "$log"
     fi
-    before=$(cat "$dir/.arguments" 2>/dev/null)
+    before=$(cat "$dir/.arguments" 2>/dev/null) || before=
     if [ ! -e "$dir/config.status" ] || [ "$before" != "$arguments" ]; then
         # make does not compile again because of other flags
         [ -z "$before" ] || [ "${before#* }" = "${arguments#* }" ] || find "$dir" -name '*.o' -delete
