@@ -60,9 +60,9 @@ static json_t *audit_without_query(json_t *value)
 }
 
 /*
- * Returns the part of a value that is stored. NULL: nothing, because the value is secret, has
- * undeclared members (they may be secret), is longer than *room bytes, or may be a password typed
- * into the wrong field.
+ * Returns the part of a value that is stored. Returns NULL if the value is secret, has undeclared
+ * members (they may be secret), is longer than *room bytes, or may be a password typed into the
+ * wrong field.
  */
 static json_t *audit_value(struct bb_request *rq, const struct bb_field *field, json_t *value,
                            size_t *room)

@@ -126,7 +126,7 @@ struct auth_account {
 int auth_account_find(struct bb_request *rq, const char *email, const char *network,
                       struct auth_account *account);
 
-/* Sets auth->dummy to a hash that no password matches. Returns 0, or -1 without random bytes. */
+/* Sets auth->dummy to a hash that no password matches. Returns 0, or -1 if bb_random() fails. */
 int auth_password_dummy(struct auth *auth);
 
 /* Hashes a password on the thread pool `pool`, in the request's memory. Errors end the request. */

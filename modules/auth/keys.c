@@ -31,7 +31,7 @@ struct auth_keys {
     EVP_MAC *hmac;
     struct key *keys;
     size_t count;
-    uint64_t wanted, loaded; /* changes received; changes received before the last load */
+    uint64_t wanted, loaded; /* number of changes received: until now; until the last load */
     int64_t second;          /* a second of the monotonic clock */
     unsigned lookups;        /* loads for unknown names in that second */
 };
@@ -211,7 +211,7 @@ static int keys_make(struct bb_request *rq, struct fresh *fresh)
 
 /*
  * Copies the name of the active key in memory to `kid`. Returns false if there is none or, with
- * `sure`, if a change was received after the keys were loaded.
+ * `sure`, if the list in memory is out of date.
  */
 static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1])
 {

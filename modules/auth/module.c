@@ -1,5 +1,5 @@
 /*
- * The tables of the auth module, the state of one generation, and the job auth.cleanup. Rows are
+ * The tables of the auth module, opening and closing, and the job auth.cleanup. Rows are
  * hand-formatted, because clang-format would spread them over many lines.
  */
 #include "modules/auth/auth.h"

@@ -87,7 +87,7 @@ static int password_decode(const char *encoded, struct hashing *job)
     return base64_decode(BASE64_PLAIN, text, strlen(text), job->hash, HASH) == HASH ? 0 : -1;
 }
 
-/* All calls with one `target` (not 0) together get the share of one client in the pool. */
+/* The pool counts all calls with the same `target` (not 0) as calls of one client. */
 static int password_run(struct bb_request *rq, const char *pool, uint64_t target,
                         struct hashing *job)
 {

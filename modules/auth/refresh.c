@@ -101,7 +101,7 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
 /* ---- POST /api/auth/refresh ---- */
 
 struct turn {
-    const char *id, *secret, *next; /* next: NULL if the cookie is not valid */
+    const char *id, *secret, *next; /* next: the new secret; NULL: invalid cookie */
     const char *reused;             /* the account's e-mail if an old secret was sent, or NULL */
     struct auth_account account;
 };
@@ -231,7 +231,7 @@ int auth_refresh(struct bb_request *rq)
 
 /* ---- logout, and the list of sessions ---- */
 
-/* Ends the login or session `arg`. NULL: ends the caller's own one, and deletes the cookie. */
+/* Ends the login or session `arg`. If it is NULL, ends the caller's, and deletes the cookie. */
 static int refresh_leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql own = {

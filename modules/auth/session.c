@@ -23,7 +23,7 @@
 
 struct identity {
     struct bb_principal who;
-    char status[16]; /* of the account; "": the token is revoked */
+    char status[16]; /* status of the account; "" if the token is revoked */
     char session[37];
     int64_t expires_s;
     int64_t organizations[];

@@ -50,10 +50,10 @@ struct bulk_settings {
     int64_t jobs_per_account; /* limit of jobs that have not ended */
     int64_t bytes_per_organization;
     int64_t retention_days;
-    int64_t unfinished_days; /* retention_days of cancelled and unconfirmed jobs */
+    int64_t unfinished_days; /* days until a cancelled or unconfirmed job is deleted */
 };
 
-/* The state of one generation. bulk_start() fills in the types. */
+/* The module's state; each reload creates another one. bulk_start() fills in the types. */
 struct bulk {
     const struct bulk_settings *settings;
     struct bulk_type types[BULK_TYPES_MAX];
@@ -208,7 +208,7 @@ json_t *bulk_found(const json_t *findings, const struct bb_bulk_row *row);
  * Writes the failed and cancelled rows of a job as CSV, with an added column `errors`.
  * bulk_failed_new() returns the state, or NULL if out of memory; free it with free(). `mark`: begin
  * with a byte order mark. Each call of bulk_failed_write() appends the rows of one part, the first
- * call also the header line. Returns 1, or 0 if no part was left, or -1 on failure.
+ * call also the header line. It returns 1, 0 if no part was left, or -1 on failure.
  */
 struct bulk_failed;
 struct bulk_failed *bulk_failed_new(const struct bulk_job *job, bool mark);
@@ -224,7 +224,7 @@ struct bulk_source {
     int64_t organization;
     void (*warn)(struct bb_request *rq, void *arg, const char *text);
     void *warn_arg;
-    bool command; /* from the command: SIGINT stops the check, and success sends no response */
+    bool command; /* from `busbar bulk import`, which SIGINT stops, and which sends no response */
 };
 
 bool bulk_is_csv(const char *name); /* whether the extension is .csv */

@@ -1,5 +1,5 @@
 /*
- * The state of one generation, the types of rows, and the tables of the bulk module. The tables are
+ * Opening and closing, the types of rows, and the tables of the bulk module. The tables are
  * hand-formatted, because clang-format would spread a row over six lines.
  */
 #include <stddef.h>

@@ -22,7 +22,7 @@ enum {
 
 struct reader_row {
     int64_t number;    /* counted from the `number` of bulk_reader_begin(); blank rows count */
-    size_t begin, end; /* positions; `end` follows the line end, or the CR of a CRLF */
+    size_t begin, end; /* positions; `end` is after the line end (of a CRLF: after the CR) */
     size_t count;
     const char *const *cells; /* NUL-terminated; valid only during the callback */
 };

@@ -25,7 +25,7 @@ struct batch {
     char id[BULK_ID]; /* of the job; empty: there was no job to run */
     int64_t last;     /* number of the last row; 0: no part is left */
     int64_t tried;    /* number of the row if the batch has only one; otherwise 0 */
-    bool single;      /* batches of one row, because the database refuses one of the rows */
+    bool single;      /* each batch has one row, because the database refuses one of the rows */
     bool lapsed;      /* the sender lost permission: the batch is not stored */
 };
 

@@ -144,7 +144,7 @@ void bulk_watch(struct bb_request *rq)
 
         while (i < count && strcmp(jobs[i].id, watcher->id) != 0)
             i++;
-        if (i == count && strstr(list, watcher->id))  /* queried, but not found: */
+        if (i == count && strstr(list, watcher->id))
             bb_stream_end(rq->host, watcher->stream); /* the job was deleted */
         else if (i < count && (strcmp(watcher->status, jobs[i].status) != 0 ||
                                watcher->done != bulk_done(&jobs[i])))

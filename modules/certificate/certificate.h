@@ -39,7 +39,7 @@ struct certificate {
     const struct bb_readings *readings;
     void *readings_state;
     /* Where the job continues after a run that reached its time limit; 0: at the beginning. */
-    _Atomic int64_t cycles_failed;  /* number of failed cycles to skip */
+    _Atomic int64_t cycles_failed;  /* number of due cycles to skip: they failed in earlier runs */
     _Atomic int64_t history_failed; /* devices up to this id are skipped */
     _Atomic int64_t looked;         /* new Delta readings were processed up to this device id */
     _Atomic int64_t rechecked;      /* changed devices were processed up to this id */
@@ -60,8 +60,8 @@ extern const struct bb_field certificate_gap_fields[2];
 /* clang-format off */
 
 /*
- * The columns of enum certificate_column: of an entry `e` (certificate_entry_fields), of its
- * certificate `c` (certificate_fields), the site and the cursor.
+ * The columns of enum certificate_column: certificate_entry_fields of an entry `e`, then
+ * certificate_fields of its certificate `c`, then the site and the cursor.
  */
 #define CERTIFICATE_COLUMNS                                                                        \
     "e.id, " BB_SQL_MS("e.start_at") ", " BB_SQL_MS("e.end_at") ", e.wh, e.status, d.uuid,"        \

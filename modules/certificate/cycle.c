@@ -242,8 +242,8 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
 }
 
 /*
- * Returns whether the transaction conflicted with another run (the command and the job may run at
- * the same time) that has issued the cycle or has found more readings for it.
+ * Returns whether the transaction conflicted with another one that issued the cycle or found more
+ * readings for it. The command and the job may run at the same time.
  */
 static bool cycle_is_left(struct bb_request *rq)
 {
@@ -293,7 +293,7 @@ static int cycle_issue(struct bb_request *rq, const struct bb_rows *rows, size_t
 int64_t certificate_cycles(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
-    int64_t passed = atomic_load(&certificate->cycles_failed); /* failed cycles of earlier runs */
+    int64_t passed = atomic_load(&certificate->cycles_failed); /* failed in earlier runs: skipped */
     int64_t until = certificate_turn(rq), cycles = 0, failures = 0;
     size_t count = BATCH;
 

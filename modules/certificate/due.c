@@ -158,7 +158,7 @@ static const struct bb_sql changed = {
 static const struct bb_sql recheck = {"SELECT certificate_recheck($1::bigint)",
                                       BB_SQL_WRITE | BB_SQL_LONG};
 
-/* Rechecks the next device after *last and sets *last to it. Returns 1, 0 after the last, or -1. */
+/* Rechecks the device after *last, and sets *last to it. Returns 1, 0 if there is none, or -1. */
 static int recheck_next(struct bb_request *rq, void *last)
 {
     const struct bb_rows *rows = bb_query(rq, &changed, BB_ARGS(bb_i(*(int64_t *)last)));

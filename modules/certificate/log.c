@@ -48,7 +48,7 @@ enum text {
     OF_OTHER, /* the 3-letter code of the country; OF_COUNTRY is the 2-letter code */
     OF_FUEL,
     OF_TYPE,
-    CHOSEN, /* ids of devices with these properties; NULL: any, or more than FEW_DEVICES */
+    CHOSEN, /* array of the ids of at most FEW_DEVICES devices with these properties; or NULL */
     TEXTS
 };
 

@@ -27,7 +27,7 @@ enum {
 
 struct http_client {
     struct http_client_options options;
-    bool authorities_in_a_file; /* do not use the directory, because libcurl caches only a file */
+    bool authorities_in_a_file; /* CAPATH is not used, because libcurl caches only CAINFO, a file */
     struct target_guard guard;
     CURLM *multi; /* NULL: not needed, or out of memory */
     bool broken;  /* the multi handle ran out of memory internally and must not be used any more */
@@ -299,7 +299,7 @@ static void http_finish(struct http_client *client, struct http_request *request
         !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) &&
         (int64_t)info.tcpi_last_data_recv + TICK_MS >= request->timeout_ms)
         shutdown(fd, SHUT_RDWR);
-    curl_multi_remove_handle(client->multi, request->easy); /* harmless if it is not there */
+    curl_multi_remove_handle(client->multi, request->easy); /* harmless if it was never added */
     http_judge(request, code);
     request->ended = true;
     if (request->done)

@@ -78,7 +78,7 @@ struct http_request {
     char detail[CURL_ERROR_SIZE]; /* the error in libcurl's words, for logs; "": none */
     bool servers_fault; /* if not HTTP_ANSWERED: the server or its network is the reason, not this
                          * machine, its name servers or the address guard */
-    int status;         /* of the response, even if it is incomplete; 0: none */
+    int status;         /* HTTP status of the response, complete or not; 0: no response */
     char *bytes;        /* the body, which the caller frees; a NUL follows; NULL: empty */
     size_t received;    /* length of `bytes` */
     int sendings;       /* how often libcurl began to send the request */

@@ -102,7 +102,7 @@ struct device_record {
     const char *status; /* Active or Inactive */
 };
 
-/* Documents of a request that are in the store already. */
+/* The documents of a request whose files are in the store already. */
 struct device_documents {
     const char *rows;           /* JSON array for device_documents_add(); NULL: no documents */
     const char *shown;          /* JSON array as the API shows it */
@@ -145,7 +145,7 @@ struct device_documents {
 
 enum { DEVICE_FACT_COUNT = 4 + DEVICE_FIELDS, DEVICE_COLUMN_COUNT = DEVICE_FACT_COUNT + 4 };
 
-/* fields.c: the fields of a body, in the order of enum device_field. Routes use them, too. */
+/* fields.c: the fields of a body, in the order of enum device_field. */
 extern const struct bb_field device_fields[DEVICE_BODY_FIELDS];
 
 /*
@@ -257,7 +257,7 @@ int device_emit(struct bb_request *rq, struct bb_tx *tx, const char *name,
 struct device_documents device_documents_take(struct bb_request *rq, int64_t organization);
 /* Call after the response: removes files that certainly did not become documents. */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents);
-/* Counts a failed call of the store. Call if the host cannot write the incoming files. */
+/* Call if the host cannot write an incoming file. Counts it as a failed call of the store. */
 void device_files_failed(struct bb_host *host);
 /*
  * Adds the rows of the documents. Returns 0, or -1 on failure. The transaction fails with 409 if a

@@ -663,7 +663,7 @@ static time_t sweep_before(struct bb_request *rq)
 /* Deletes objects without a document, and adds their number to *removed. Returns 0, or -1. */
 static int sweep_all(struct bb_request *rq, size_t *removed)
 {
-    /* After this statement, the documents of these uploads are refused. */
+    /* Once its row is deleted, an upload that is still in progress is refused. */
     static const struct bb_sql end_uploads = {
         "DELETE FROM device_upload WHERE begun_at < now() - make_interval(secs => $1::bigint)",
         BB_SQL_WRITE};

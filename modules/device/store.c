@@ -256,7 +256,7 @@ struct s3_request {
     bool old;             /* the object being read is older than list->before */
     int depth;
     int64_t size;  /* of the object being read */
-    size_t length; /* of the open element's text; `text` may have only the beginning */
+    size_t length; /* of the open element's text; `text` has only the first bytes of a long one */
     char text[STORE_AFTER], key[STORE_AFTER];
 };
 

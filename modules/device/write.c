@@ -49,7 +49,7 @@ int device_register(struct bb_request *rq)
     record.documents = documents.shown;
     int status = device_warn_duplicates(rq, NULL, &record) ? bb_failed(rq) : 0;
     const char *fields = bb_json(rq, device_stored_json(rq, record.text, NULL), NULL);
-    /* with documents, the unit locks the organization's row in device_usage */
+    /* documents lock the organization's row in device_usage, so its units must run one by one */
     struct bb_tx *unit = bb_unit(rq, (uint64_t)(documents.rows ? record.organization : record.id));
 
     if (!status && (!unit ||

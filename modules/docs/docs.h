@@ -1,7 +1,7 @@
 /*
  * docs: the reference of the API, built from the tables of the loaded modules. The document
- * (OpenAPI 3.1) is built once per generation, before its first request, because it changes only
- * when a module is loaded or removed. The parts that no table has are in openapi.json:
+ * (OpenAPI 3.1) is built after each load of the configuration, before the first request, because
+ * only loading or removing a module changes it. The parts that no table has are in openapi.json:
  *
  *   document  the document without the modules' parts
  *   event     the webhook of an event, without the parts that come from the event's declaration
@@ -29,12 +29,12 @@ struct docs {
     struct assets *pages; /* NULL: not installed */
 };
 
-/* Texts of the service that no table has, and the directory of the page's files; "" if unset. */
+/* The settings: texts about the service, and the directory of the page's files; "" if unset. */
 struct docs_settings {
     const char *title, *description, *contact, *pages;
 };
 
-/* Creates the document as JSON and YAML. Returns 0, or -1 without texts if out of memory. */
+/* Creates the document as JSON and YAML. Returns 0, or -1 if out of memory. */
 int docs_make(struct bb_host *host, struct docs *docs);
 
 /*
@@ -63,7 +63,7 @@ void docs_put_text(struct docs_maker *maker, json_t *object, const char *key, co
 void docs_put_list(struct docs_maker *maker, json_t *object, const char *key, json_t *list);
 json_t *docs_reference(const char *kind, const char *name); /* {"$ref": "#/components/…"} */
 
-/* Return the schema of a field or of an object with fields: of a response if `answer` is true. */
+/* Return the schema of a field or an object, in a response (`answer` is true) or a request. */
 json_t *docs_schema(struct docs_maker *maker, const struct bb_field *field, bool answer);
 json_t *docs_object(struct docs_maker *maker, const struct bb_table *fields, bool answer);
 

@@ -87,9 +87,9 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
 
 /*
- * Returns the columns of bulk rows in Markdown, which the caller frees. Returns NULL if the module
- * does not use bulk rows. Also returns NULL if the route has no parts and is not the template (CSV,
- * no path segments), or if memory runs out (sets maker->failed).
+ * Returns the columns of bulk rows in Markdown, which the caller frees, if the module uses bulk
+ * rows and the route is an upload (has parts) or the template (CSV without path segments).
+ * Otherwise returns NULL. Also returns NULL, and sets maker->failed, if memory runs out.
  */
 static char *operation_columns(struct docs_maker *maker, const struct bb_module *module,
                                const struct bb_route *route)

@@ -35,7 +35,7 @@ json_t *docs_reference(const char *kind, const char *name)
 /* ---- fields ---- */
 
 static const struct {
-    const char *name, *least, *most; /* the type; keywords of its bounds, or NULL */
+    const char *name, *least, *most; /* the JSON Schema type; the keywords of its bounds, or NULL */
     const char *format;
 } types[] = {
     [BB_TEXT] = {"string", "minLength", "maxLength", NULL},

@@ -16,8 +16,8 @@ struct mail_draft {
 };
 
 /*
- * Returns the text for the first language in `wanted` that has one, or else for `fallback`, or else
- * the first text; NULL if there are no texts. `wanted` is a list as in Accept-Language, or NULL.
+ * Tries the languages in `wanted` (a list as in Accept-Language, or NULL), then `fallback`. Returns
+ * the first text that it finds, or else the first row of `texts`; NULL if there are no texts.
  */
 const struct bb_mail_text *mail_text_for(const struct bb_table *texts, const char *wanted,
                                          const char *fallback);

@@ -15,7 +15,7 @@
 enum {
     IDLE_MS = 5000,      /* between two queries of the outbox; bb_wake() shortens it */
     LEAVE_MS = 2000,     /* a stopping worker ends its SMTP session this long before its deadline */
-    LEASE_MARGIN_S = 10, /* added to twice the timeout of an SMTP session */
+    LEASE_MARGIN_S = 10, /* a worker leases a mail for twice the SMTP timeout and this time */
     RETRY_MAX_S = 4 * 3600,
     SETTLE_ATTEMPTS = 3,
     CONNECT_MS = 10000,

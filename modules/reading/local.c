@@ -232,7 +232,7 @@ static int local_place_start(struct bb_request *rq, const struct placing *p)
 }
 
 /*
- * Resolves the end of a Delta reading without a start if the clock shows the end's time twice.
+ * Sets the end of a Delta reading without a start, if the clock shows the end's local time twice.
  * Returns 0, or -1 if a query failed.
  */
 static int local_place_end(struct bb_request *rq, const struct placing *p)

@@ -57,7 +57,7 @@ struct reading_item {
     struct bb_moment sent_start, sent_end;
     bool begins, ends;  /* `start` and `end` are known */
     int64_t start, end; /* ms since 1970 */
-    bool unsure;        /* rows not stored yet decide which of two equal local times it is */
+    bool unsure;        /* which of two equal local times is meant depends on rows not stored yet */
     bool measured;      /* `wh` is known */
     double wh;          /* a whole number; may exceed int64_t */
 };

@@ -16,7 +16,7 @@ struct one {
     const struct bb_device *device;
     const char *zone; /* NULL: no zone */
     size_t key;       /* index of its key in the list of keys */
-    bool two_keys;    /* keys[key - 1] is the name as sent, which is tried first */
+    bool two_keys;    /* keys[key - 1] is a second key, which is tried first: the name as sent */
 };
 
 struct call {

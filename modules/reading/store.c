@@ -154,7 +154,7 @@ static json_t *store_set_values(struct bb_request *rq, const struct bb_device *d
     int64_t first = items->start;
     double wh = 0;
     size_t spans = 0;
-    int64_t *columns[5]; /* starts, ends, Wh; starts and ends of spans */
+    int64_t *columns[5]; /* the readings' starts, ends and Wh; the spans' starts and ends */
 
     for (size_t i = 0; i < 5; i++)
         columns[i] = bb_alloc(rq, count * sizeof(int64_t));

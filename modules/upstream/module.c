@@ -75,7 +75,7 @@ struct call {
     atomic_bool left;      /* the caller does not wait any more */
     bool handed, answered; /* whether the worker got the call, and the caller got the result */
     int64_t account;       /* the account that holds the slot */
-    /* bytes that count against upstream.memory: the body and body_max; later only the response */
+    /* bytes that count for upstream.memory: the body and body_max; at the end only the response */
     size_t bytes_held;
 
     /* The request, copied. */
@@ -172,7 +172,7 @@ static const char *call_problem(struct bb_request *rq, const struct upstream *up
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-/* Drops a reference; the last one frees the call. Any thread. */
+/* Any thread. Releases a reference, and frees the call if it was the last one. */
 static void call_release(struct call *call)
 {
     if (atomic_fetch_sub(&call->holders, 1) != 1)
@@ -262,7 +262,7 @@ static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
 
 /* ---- the service ------------------------------------------------------------------------ */
 
-/* Returns the response to a request that did not become a call. */
+/* Returns a response without data, which reports why no request was sent. */
 static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
                                                         struct upstream *upstream, size_t outcome,
                                                         int failed, const char *error)
@@ -275,7 +275,7 @@ static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
     return response;
 }
 
-/* Releases the call's slot. Of its bytes, only the response counts from now on. Any thread. */
+/* Releases the call's slot. From now on, only its response counts as used memory. Any thread. */
 static void call_leave_place(struct upstream *upstream, struct call *call)
 {
     size_t over = call->bytes_held - call->response.length;
