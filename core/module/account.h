@@ -27,9 +27,9 @@ enum account_value {
 struct account {
     struct account *next;
     struct meter *meter; /* its values have the indexes of enum account_value */
-    /* from module_limits: requests in progress; processor, database time in ms/s; 0: no limit */
+    /* requests in progress; processor and database time in ms per second; 0: no limit */
     atomic_int_least64_t limits[ACCOUNT_LIMITS];
-    /* monotonic us: end of the time that earlier uses have reserved, see account_add() */
+    /* monotonic time until which earlier use occupies the limit, see account_add() */
     atomic_int_least64_t until_us[ACCOUNT_LIMITS];
     char name[];
 };

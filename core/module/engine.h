@@ -27,7 +27,7 @@ enum schema_state {
 struct engine {
     struct loop *loops;
     unsigned loop_count;
-    pthread_mutex_t lock;          /* protects the members from here … */
+    pthread_mutex_t lock;          /* protects the members from here to `pause_reason` */
     struct generation *generation; /* the live one, which new requests use */
     LIST_HEAD(, generation) alive; /* the live one, draining ones, and one that goes live next */
     size_t alive_count;
@@ -37,7 +37,7 @@ struct engine {
     char standstill[320];            /* description of the loop that was blocked last */
     char schema_problem[512];        /* why `schema` is not SCHEMA_READY */
     char connection_problem[512];    /* why `pg_listener` is not connected, in one line */
-    char pause_reason[PAUSE_REASON]; /* … to here; see pause_note() */
+    char pause_reason[PAUSE_REASON]; /* the last member that `lock` protects */
     atomic_int pause;                /* enum pause_state */
     atomic_int schema;               /* enum schema_state */
     atomic_uint migrations_pending;  /* number of missing schema steps at the last check */

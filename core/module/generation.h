@@ -150,7 +150,7 @@ int generation_load(struct generation *generation, const char *conf_path,
 int service_order(const struct core_module *modules, size_t count, size_t *order,
                   struct setting_problems *problems);
 
-/* Returns the provider of a service in at least this version, with its row; NULL: none. */
+/* Returns the module that provides at least this version, and sets *descriptor; NULL: none. */
 const struct core_module *service_provider(const struct core_module *modules, size_t count,
                                            const char *service, unsigned version,
                                            const struct bb_service_descriptor **descriptor);

@@ -242,7 +242,7 @@ static const char *generation_entry_file(const struct generation *g, const char 
     return arena_text(g->arena, base, strcspn(base, "."));
 }
 
-/* Returns whether modules may be disabled: only at the start, because a reload retries all. */
+/* Returns whether modules that fail may be disabled: only at the start, not in a reload. */
 static bool generation_in_question(const struct generation *g)
 {
     return g->number == 1 && g->host->host.quarantine;

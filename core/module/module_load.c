@@ -45,7 +45,7 @@ struct table_kind {
     const char *name;
     size_t at;                      /* offset of its struct bb_table in the descriptor or row */
     size_t row_size;                /* the host's size of a row */
-    const struct table_kind *inner; /* the tables in its rows, up to a NULL name; or NULL */
+    const struct table_kind *inner; /* tables in its rows; a NULL name ends the array; NULL: none */
 };
 
 #define TABLE(in, member, row, inside)                                                             \
@@ -361,7 +361,7 @@ static struct module_file module_file_look(const char *path)
         return file;
     file.device = info.st_dev;
     file.inode = info.st_ino;
-    bool met = false; /* found a build of this inode, which is not reused while it is mapped */
+    bool met = false; /* found a build from this inode; a mapped file keeps its inode */
 
     for (const struct build *build = builds; build; build = build->next) {
         bool same = !memcmp(build->file.digest, file.digest, sizeof file.digest);
@@ -386,7 +386,7 @@ static void module_file_note(const struct module_file *file, const char *path, v
         info.st_ino == file->inode)
         build = calloc(1, sizeof *build);
     if (!build)
-        return; /* file replaced, or out of memory: a reload may load the same code again */
+        return; /* as a result, a reload may load the same code again */
     *build = (struct build){builds, dl, *file};
     builds = build;
 }
@@ -467,7 +467,7 @@ static void *module_open_in_place(struct arena *arena, const char *path, char *w
 static void *module_open_file(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     char copy[MODULE_COPY_PATH];
-    /* module_open_in_place() refuses a file that was loaded in place and then overwritten. */
+    /* a file that was loaded in place and then overwritten: module_open_in_place() refuses it */
     int fd = module_file_look(path).overwritten ? -1 : module_file_copy(path, copy);
 
     if (fd < 0)

@@ -1,7 +1,7 @@
 /*
  * Loads a module's file: checks the ELF file before the dynamic linker uses it, checks its one
  * symbol (ABI, sizes), and copies its tables into arrays with the host's row sizes; members unknown
- * to the module are zero. All other code of the host uses these arrays, and needs no strides.
+ * to the module are zero. All other code of the host uses these arrays.
  *
  * No function of the module is called here. Code is never unloaded; everything else is in the
  * generation's arena.

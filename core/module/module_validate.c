@@ -31,7 +31,7 @@ void metric_full_name(const struct bb_module *descriptor, const struct bb_metric
 
 /*
  * Checks a table of fields, including nested ones; `place` names it: "auth: event account.new".
- * For settings, *settings_size is the size of the struct with the bound members; otherwise NULL.
+ * `settings_size` points to the size of the bound struct; it is NULL if these are not settings.
  */
 static void validate_fields(const struct bb_table *fields, const size_t *settings_size,
                             const char *place, struct setting_problems *problems)

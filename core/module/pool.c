@@ -80,9 +80,8 @@ static struct fair_entry *pool_take(struct work_pool *pool, bool first)
 }
 
 /*
- * Pauses until until_ms (monotonic), or until the pool stops. A call that waited for a processor is
- * followed by a pause, because it also delayed other processes, such as PostgreSQL's: the
- * scheduler's autogroups apply niceness only within a session.
+ * Pauses until until_ms (monotonic), or until the pool stops. A thread pauses if its call had to
+ * wait for a processor: then processors are scarce, and the pause leaves them to other processes.
  */
 static void pool_rest(struct work_pool *pool, int64_t until_ms)
 {
@@ -217,7 +216,7 @@ static struct work_pool *pool_find(struct work_pools *pools, const struct bb_hos
 int pool_submit(struct work_pools *pools, const struct bb_host *host, const char *name,
                 struct pool_call *call, bool bounded)
 {
-    struct work_pool *pool = pool_find(pools, host, name); /* not NULL: see validate_parts() */
+    struct work_pool *pool = pool_find(pools, host, name);
 
     call->account = account_of(host);
     return pool && pool_enqueue(pool, call, SIZE_MAX, bounded) == QUOTA_TAKEN ? 0 : -1;
@@ -234,7 +233,7 @@ struct work {
     bool done;
 };
 
-/* Runs a call for its request, and adds the request to the thread's activity (crash reports). */
+/* Runs a call; meanwhile, a crash report of the thread also names the call's request. */
 static void pool_work_run(void *arg)
 {
     struct work *work = arg;
@@ -291,8 +290,8 @@ static int pool_offload(struct core_request *rq, struct work_pool *pool, uint64_
             rq->time_spent.queue_us += clock_mono_us() - asked_us;
             return request_fail(rq, FAILED_DEADLINE);
         }
-        /* a thread still uses memory of the request, so the fiber waits; if the pool is a
-         * module's, the client gets its response now */
+        /* The fiber must wait, because a thread still uses memory of the request. If the pool
+         * belongs to a module, the client gets an error now. */
         bool late = pool->host && rq->answer_timeout && rq->answer_timeout(rq);
 
         while (!work.done)
@@ -477,7 +476,7 @@ bool api_drained(struct bb_worker_context *context)
 {
     const struct worker *worker = (struct worker *)(void *)context;
     const struct generation *generation = handle_of(context->host)->generation;
-    size_t holders = atomic_load(&generation->holders); /* read first: a worker may end now */
+    size_t holders = atomic_load(&generation->holders); /* first: a worker may end meanwhile */
 
     return holders <= workers_running(worker->all) + !generation_superseded(generation);
 }

@@ -133,7 +133,7 @@ struct quota_limits quota_bounds(const struct generation *generation, enum quota
     return (struct quota_limits){.all = all, .each = quota_part((size_t)percent, all)};
 }
 
-/* Returns whether the amount `now` is at most `bound`, or consists only of the charge `own`. */
+/* Returns whether the amount `now` is allowed; the charge `own` alone may exceed `bound`. */
 static bool quota_fits(size_t now, size_t bound, size_t own)
 {
     return now <= bound || now == own;

@@ -49,7 +49,7 @@ struct quota_owner {
 
 bool quota_owner_same(const struct quota_owner *one, const struct quota_owner *other);
 
-/* Returns whether the request has no owner limits, because it is not an HTTP request. */
+/* Returns whether the limits for an owner do not apply: only HTTP requests have them. */
 bool quota_exempt(const struct core_request *rq);
 
 /* ---- caps ---- */
@@ -115,7 +115,7 @@ void quota_release_all(struct quota_table *table, struct quota_charge *charge);
 size_t quota_entry_of(struct quota_table *table, const struct quota_owner *owner);
 size_t quota_taken(struct quota_table *table);
 
-/* Counts a refusal; `own`: the owner's share was used up, not the total. Any thread. */
+/* Counts a refusal because of the owner's limit (`own` is true) or of the total. Any thread. */
 void quota_count(enum quota quota, bool own);
 unsigned long long quota_refused(enum quota quota, bool own);
 
@@ -134,7 +134,7 @@ struct fair_entry {
 struct fair_flow {
     STAILQ_ENTRY(fair_flow) next; /* next flow of the queue */
     STAILQ_HEAD(, fair_entry) entries;
-    unsigned round, taken; /* set by callers: latest round, and entries taken in it */
+    unsigned round, taken; /* set by callers: number of their round, entries taken in it */
 };
 
 /* An owner in a table. */
@@ -157,7 +157,7 @@ struct fair_queue {
         .index = (number), .round = STAILQ_HEAD_INITIALIZER((queue).round)                         \
     }
 
-/* Counts an entry of `owner`. NULL with *why: `owner` has `each` entries already, or no memory. */
+/* Counts an entry of `owner`. NULL if it has `each` entries or memory ran out: see *why. */
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why);
 void fair_leave(struct quota_table *table, struct quota_entry *owner);

@@ -292,7 +292,7 @@ json_t *reply_text(const char *text)
     return json_stringn(text, text_valid(text, strlen(text)));
 }
 
-/* Adds the members of RFC 6749 to an error of the token endpoint, even if the host creates it. */
+/* Adds the members of RFC 6749 to an error of the token endpoint, also to errors of the host. */
 static void reply_set_oauth_error(struct core_request *rq, int status, json_t *body,
                                   const char *message)
 {

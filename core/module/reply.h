@@ -36,7 +36,7 @@ BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char 
 BB_PRINTF(3, 0)
 int reply_verror(struct core_request *rq, int status, const char *format, va_list args);
 int reply_failed(struct core_request *rq);
-/* Records a failure, and answers as bb_failed() does. */
+/* Records a failure, answers with the error for it, and returns the status. */
 int reply_failure(struct core_request *rq, enum failure_kind kind);
 /* Returns whether a retry or an operator can help, so that the client should try again later. */
 bool failure_is_passing(const struct failure *failure);
@@ -83,7 +83,7 @@ bool module_error_waits(struct core_request *rq, const char *what);
 /* Answers if a module passed NULL as JSON: 503 if memory ran out, otherwise 500 (logged). */
 int module_error_no_json(struct core_request *rq, int status);
 
-/* Call before setting a response: logs one that replaces a success, or an error after a commit. */
+/* Call before setting a response. Logs if it replaces a success, or is an error after a commit. */
 void module_error_log_response(const struct core_request *rq, int status);
 
 /* Returns whether a response with this status has a body. */

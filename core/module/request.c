@@ -273,7 +273,7 @@ void api_yield_now(struct bb_request *pub)
     if (rq->hook_depth || clock_mono_us() - rq->charged_us < YIELD_US)
         return;
     rq->ready = true;
-    /* requests that have yielded before run first, so that few long responses are in memory */
+    /* requests that have yielded before run first, so that few of them use memory at a time */
     rq->task = (struct task){.run = request_run_task, .patient = true, .first = rq->yielded};
     rq->yielded = true;
     loop_schedule(rq->loop, &rq->task);
@@ -292,7 +292,6 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
     }
 }
 
-/* Wakes fibers as if the deadline had passed; cuts requests that are being read or written. */
 void requests_cut(struct loop *loop, const struct generation *generation)
 {
     for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link)) {
@@ -315,7 +314,7 @@ int request_fail(struct core_request *rq, enum failure_kind kind)
 struct request_guard {
     jmp_buf place;
     struct request_guard *outer;
-    bool work; /* true: of request_work(); false: of bb_guard() */
+    bool work; /* created by request_work(), not by bb_guard() */
 };
 
 int api_guard(struct bb_request *pub, void (*work)(struct bb_request *, void *), void *arg)

@@ -170,7 +170,7 @@ void request_schedule(struct core_request *rq);
 /* Waits until *done; returns -1 with FAILED_DEADLINE if the deadline passes before. Fiber only. */
 int request_wait(struct core_request *rq, const bool *done);
 
-/* Like request_wait(), but returns *done, and records no failure: a pool thread may record one. */
+/* Like request_wait(), but returns *done, and does not set rq->failure: a pool thread may do so. */
 bool request_wait_in_time(struct core_request *rq, const bool *done);
 
 /* Makes a waiting request check its flag. Loop's thread. */

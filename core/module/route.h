@@ -39,7 +39,7 @@ struct route_match {
         const struct bb_field *field; /* the row of the route's `segments` for this :name */
     } segment[ROUTE_PARAMETERS_MAX];
     char allow[64]; /* for ROUTE_NO_METHOD: the methods of the path, such as "GET, HEAD" */
-    /* of the route, or if no route has the method, of all routes that match the path */
+    /* of the route; if no route has the method, combined from all routes with this path */
     unsigned roles, flags;
 };
 

@@ -27,7 +27,7 @@ enum {
     UPLOAD_HEADS = 1024 * 1024,              /* maximum bytes of boundaries and part heads */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
     ROOM = 544 * 1024,                       /* size of a buffer: CHUNK and the next piece */
-    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* one more piece still does not reach BODY_LARGE */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* plus the next piece: still below BODY_LARGE */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
     OPEN_MAX = 16,          /* after this many complete files, all are synced to disk */
@@ -229,7 +229,7 @@ static int body_keep(struct http_txn *txn, const char *data, size_t size, size_t
  * The loop parses arriving data and collects file data in one of two buffers, while a thread of the
  * module's pool writes the other; if both are full, the connection is suspended. So memory is
  * independent of the size of the upload, and the disk never blocks the loop. The buffers count
- * among the large bodies in memory; if there is no room for a second one, the upload continues with
+ * among the large bodies in memory; if a second buffer would exceed the limit, the upload uses
  * one. Files are stored in `incoming/` of the route's directory, and synced to disk (fsync) before
  * the handler gets them. Files that the handler did not move are deleted when the request ends.
  * Everything runs on the loop, except upload_write_batch() and upload_discard(), which run in the
@@ -279,13 +279,13 @@ struct upload {
     unsigned *counts;            /* for each row of the route's `parts`: how many have arrived */
     struct upload_batch batches[2];
     struct upload_batch *filling, *writing; /* writing NULL: the pool is idle */
-    int error;                   /* errno of the pool; read only while the pool is idle */
+    int error;                   /* errno of a failure in the pool; read while `writing` is NULL */
     struct upload_file *written; /* complete files that are not yet synced and closed */
     unsigned written_count;
     bool last;     /* `writing` is the last batch */
     bool stalled;  /* the connection is suspended until the pool has written */
     bool finished; /* the body is complete */
-    bool idle;     /* all data was written and synced, or `error` is set */
+    bool idle;     /* all files are on disk, or `error` is set */
     bool ended;    /* the HTTP transaction is over */
 };
 
@@ -481,7 +481,7 @@ static void upload_written(struct message *message)
 
 /*
  * Sets and returns `stalled`: whether the connection must be suspended, because both buffers are
- * full. Before that, tries to charge the whole buffer of a batch that is no longer small.
+ * full. If `filling` has become large meanwhile, first tries to charge its buffer.
  */
 static bool upload_stalls(struct upload *upload)
 {
@@ -645,7 +645,7 @@ static int upload_collect(struct upload *upload, const char *bytes, size_t lengt
     if (!batch->bytes || batch->length + length > ROOM)
         return upload_no_memory(upload);
     if (!batch->counted && batch->length + length >= BODY_LARGE) {
-        /* the buffer counts only now, because the kernel allocates each page when it is written */
+        /* not earlier, because the kernel allocates a page of the buffer when it is written */
         if (body_take_room(upload->txn, ROOM))
             return -1;
         batch->counted = true;
@@ -825,7 +825,7 @@ void upload_end(struct upload *upload)
 
 /*
  * Stores a piece of the body, or passes it to the upload. Ignores a body that the route does not
- * declare, unless Idempotency-Key needs it (BB_CREATES). Returns 0, or answers.
+ * declare, unless Idempotency-Key needs it (BB_CREATES). Returns 0 or an error's status.
  */
 static int body_take_piece(struct http_txn *txn, const char *data, size_t size)
 {
@@ -901,7 +901,7 @@ size_t body_take(struct http_txn *txn, const char *data, size_t size)
 
 /* ---- the whole body ---- */
 
-/* Answers with 503 if memory ran out, because the check may have failed for this reason. */
+/* Answers with 400, or with 503 if memory ran out, which may be why the check failed. */
 static int body_refuse(struct http_txn *txn, const struct problems *problems)
 {
     if (!problems->count || arena_starved(problems->arena))

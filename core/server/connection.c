@@ -90,7 +90,7 @@ static int connection_ask_kernel(int epoll, int how, int fd, struct epoll_event 
 /* Adds a connection to the kernel's set, or makes the kernel report its current events again. */
 static int connection_ask_events(struct connection *connection, int how)
 {
-    /* EPOLLRDHUP shows that the client has shut down its side, which no later event reports */
+    /* EPOLLRDHUP is for connection->has_ended */
     struct epoll_event ours = {.events = connection->set_events | EPOLLRDHUP,
                                .data.u64 = OURS | (unsigned)connection->fd};
 
@@ -158,7 +158,7 @@ int connection_epoll_ctl(int epoll, int how, int fd, struct epoll_event *event)
     return 0;
 }
 
-/* Converts an event for libmicrohttpd; returns false if it must not get the event. */
+/* Converts an event for libmicrohttpd; returns false if the event must be withheld. */
 static bool connection_translate(struct epoll_event *event)
 {
     struct connection *connection = connection_known((int)(event->data.u64 & ~OURS));

@@ -70,7 +70,7 @@ struct connection {
     int fd;
     enum connection_stage stage;
     int64_t limit_ms; /* monotonic time at which the sweep ends the connection; 0: never */
-    int64_t stop_ms;  /* a second such time, independent of the stage; 0: never */
+    int64_t stop_ms;  /* like limit_ms, for streams while the host stops; 0: never */
     bool cut;
     bool lingers; /* closed with connection_linger(), because the client may have sent more data */
     struct quota_charge counted; /* 1 while the connection counts against the limits */
@@ -147,7 +147,7 @@ bool http_drain(struct http *http);
 /* Sets the stage and its timeout, which grows with the `bytes` of a response or upload. */
 void connection_stage(struct connection *connection, enum connection_stage stage, size_t bytes);
 
-/* Ends connections that exceed the timeout of their stage; answers 408 to an arriving request. */
+/* Ends connections that exceed the timeout of their stage; an incomplete request gets a 408. */
 void connections_sweep(struct http *http);
 
 /* Shuts the connection down in any stage; libmicrohttpd notices this and cleans up. */
@@ -167,7 +167,7 @@ void connection_stop_body(struct connection *connection, int status);
 void connections_run(struct http *http);
 /* Sets the connection of a socket; NULL: none. Returns 0, or -1 if memory ran out. */
 int connection_map(struct http *http, int fd, struct connection *connection);
-/* Removes a connection from the kernel's set, if libmicrohttpd has already removed it. */
+/* Removes a connection in the state SET_KEPT from the kernel's set. Ignores other connections. */
 void connection_forget(struct connection *connection);
 
 #endif

@@ -254,7 +254,7 @@ static const char *txn_plain_path(struct http_txn *txn)
         const char *sent = match->segment[i].start;
         const char *text = text_percent(sent, length, false, arena);
 
-        text = text ? text : arena_text(arena, sent, length); /* not UTF-8: as it was sent */
+        text = text ? text : arena_text(arena, sent, length); /* not UTF-8: raw segment */
         path = arena_format(arena, "%s%.*s%s", path, (int)before, rest, text ? text : "");
         rest += before + strcspn(rest + before, "/");
     }

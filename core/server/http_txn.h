@@ -114,7 +114,7 @@ void http_txn_free(struct http_txn *txn);
  */
 const char *http_txn_list(const struct http_txn *txn, const char *name);
 
-/* Returns the text after "Bearer "; NULL if there is no such header or it is malformed. */
+/* Returns the bearer token of the Authorization header; NULL if there is none. */
 const char *http_txn_token(const struct http_txn *txn);
 
 /*

@@ -1,4 +1,4 @@
-/* Reading functions return 1 or a number of bytes; 0 at the end of the input; -1 with errno. */
+/* The functions that read return a positive number, 0 at the end of the input, or -1 with errno. */
 #include "core/server/reader.h"
 
 #include <errno.h>
@@ -120,7 +120,7 @@ static void reader_begin_request(struct reader *reader)
         reader->state = READER_SIZE;
     else
         reader->state = length > 0 ? READER_BODY : READER_DONE;
-    /* chunks need HTTP/1.1, so Connection must state what HTTP/1.0 implied for the client */
+    /* chunks need HTTP/1.1; for a client of HTTP/1.0, Connection then states its default: close */
     bool newer = head->minor || reader->framed;
 
     /* libmicrohttpd needs the method only to decide whether the response has a body */
@@ -320,7 +320,7 @@ static int reader_take_frame(struct reader *reader)
     char text[16];
 
     if (reader->state == READER_BODY || reader->state == READER_CHUNK) {
-        /* a piece begins only when data has arrived: a client may wait for 100 (Continue) */
+        /* not before data arrives, because then libmicrohttpd would not send 100 (Continue) */
         reader->left = reader->rest < PIECE ? reader->rest : PIECE;
         reader->rest -= reader->left;
         snprintf(text, sizeof text, "%x\r\n", (unsigned)reader->left);
@@ -398,7 +398,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
     ssize_t got = 1;
 
     reader->drained =
-        reader->drained && reader->state == READER_DONE; /* reader_waits() needs it in this state */
+        reader->drained && reader->state == READER_DONE; /* only then does reader_waits() use it */
     while (given < size && got > 0) {
         bool piece = reader->left > 0;
 
@@ -415,7 +415,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
                         : reader_read_frame(reader, fd);
             given += piece && got > 0 ? (size_t)got : 0;
             if (!got && reader_stop(reader, 400, "The body ends too early"))
-                got = 1; /* continues, so that libmicrohttpd gets an end of the body */
+                got = 1; /* not the end of the input: first comes what reader_stop() added */
         }
     }
     return given || got > 0 ? (ssize_t)given : got;

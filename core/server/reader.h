@@ -83,12 +83,12 @@ bool reader_gives(const struct reader *reader);
 void reader_next(struct reader *reader);
 
 /*
- * Returns whether there may be data for which the kernel will report no event, in the reader or the
- * socket. Call when the request has been read completely, or when libmicrohttpd begins to wait.
+ * Returns whether the reader or the socket may contain data for which the kernel reports no event.
+ * Call when the request has been read completely, or when libmicrohttpd begins to wait.
  */
 bool reader_waits(const struct reader *reader);
 
-/* Returns whether a body has begun, and is neither complete nor stopped. */
+/* Returns whether the body of a request is being read. */
 bool reader_in_body(const struct reader *reader);
 
 /*

@@ -563,7 +563,7 @@ int api_stream_join(struct bb_host *host, struct bb_stream *stream, const char *
     topic->host = host;
     topic->name = memcpy(topic->copy, name, size);
     pthread_mutex_lock(&topics_lock);
-    atomic_store(&stream->joined, true); /* then `closing` is read; stream_closed() reverses this */
+    atomic_store(&stream->joined, true); /* set before `closing` is read: see stream_closed() */
     found = tsearch(topic, &topics, stream_topic_compare);
     if (!found || *found != topic)
         free(topic); /* the topic exists already, or memory ran out */
@@ -615,7 +615,7 @@ size_t api_stream_publish_to(struct bb_host *host, const char *const *names, siz
              at = next) {
             struct bb_stream *stream = at->stream;
 
-            /* stream_leave() below frees `at`, and after the last stream also the topic */
+            /* read now, because stream_leave() below may free `at` */
             next = LIST_NEXT(at, of_topic);
             if (stream->publication == publications)
                 continue; /* the stream got the chunk from another topic */

@@ -1,9 +1,8 @@
 /*
  * Connects to servers on helper threads, because looking up a name, TLS and SCRAM would block a
  * loop. Attempts wait in a queue for up to eight threads, which end when the queue is empty. Second
- * attempts, which look up no name, have a separate queue and threads, because a silent name server
- * can block all threads of first attempts for several seconds. A start with all modules and three
- * loops needs 22 threads; with a thread for each connection it needed 49.
+ * attempts, which need no name lookup, have a separate queue and threads, because a silent name
+ * server can block all threads of first attempts for several seconds.
  */
 #ifndef CORE_DIAL_H
 #define CORE_DIAL_H

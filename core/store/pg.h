@@ -70,7 +70,7 @@ struct pg_op {
 
 struct pg_request {
     struct pg_request *next;
-    struct fair_entry queued; /* place in a connection's queue; `owner` stays set until the end */
+    struct fair_entry queued; /* place in a queue; `owner` stays set until pg_request_leave() */
     struct pg_pool *pool;     /* valid while queued.owner is set */
     struct core_request *rq;  /* the caller; NULL: pg_request_abandon() was called */
     struct pg_op *ops, *last;

@@ -435,7 +435,7 @@ static void conn_batch_synced(struct pg_conn *conn, struct pg_batch *batch)
 /* Decides the outcome of the batches that were in progress when the connection was lost. */
 static void conn_results_lost(struct pg_conn *conn)
 {
-    /* sends only reads on the primary again; pg_replica_query() repeats reads of a replica */
+    /* reads on the primary are sent again; for a replica, pg_replica_query() does this */
     bool reads =
         !conn->pool->replica && (conn->pool->kind == PG_READ || conn->pool->kind == PG_LONG);
     struct pg_request **place = &conn->again;
@@ -578,7 +578,7 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         return 0;
     }
     *after_null = false;
-    if (conn->fault) { /* conn_notice() has set `fault`, so a success of the batch must not count */
+    if (conn->fault) { /* set by conn_notice(): the batch must not count as a success */
         PQclear(result);
         return -1;
     }
@@ -608,7 +608,7 @@ static int conn_read_one(struct pg_conn *conn, bool *after_null)
         conn_batch_synced(conn, batch);
         return changed ? -1 : 0;
     }
-    if (synced) { /* results of statements are missing before this result of the Sync */
+    if (synced) { /* too early: results of statements are still missing */
         PQclear(result);
         conn->fault = outcome_unknown;
         return -1;

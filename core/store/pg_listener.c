@@ -17,7 +17,7 @@ enum {
     FRESH_MS = 900,   /* validity of a response, from the time its query was sent */
     SILENT_MS = 900,  /* reconnect after this time without a response */
     REFUSED_MS = 900, /* a failure to connect after this time counts as silence, not as a refusal */
-    LOOK_MS = 1000 /* a caller that waits for the loop checks at this interval if it is blocked */
+    LOOK_MS = 1000    /* interval at which a waiting caller checks whether the loop is blocked */
 };
 
 enum pg_listener_state {
@@ -43,12 +43,12 @@ struct pg_listener {
     char mark[32];     /* of the session, see CHECK in pg_connect.c */
     bool down_logged;  /* a line in the log has reported that PostgreSQL does not respond */
     bool asks_pause;   /* the last query also called busbar_pause_reason() */
-    uint64_t called, listening; /* `calls` as last read by the loop; `called` at its last LISTEN */
+    uint64_t called, listening; /* last call that the loop has seen, and that a LISTEN covers */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
     bool posted;            /* `subscribe` was posted and has not run yet */
-    uint64_t calls, served; /* number of pg_listener_subscribe() calls, and of those that ended */
+    uint64_t calls, served; /* pg_listener_subscribe() calls: number begun, and number completed */
 };
 
 /* Module code reads these on any thread. There is one listener per process. */
@@ -272,8 +272,8 @@ const char *pg_listener_no_writes(void)
 }
 
 /*
- * Records whether work is paused. After an error of class 42 work counts as paused, because the
- * database has no busbar_pause_reason() that fits. Returns false for other errors.
+ * Records whether work is paused. After an error of class 42 work counts as paused: the
+ * database has no busbar_pause_reason(), or a different one. Returns false for other errors.
  */
 static bool pg_listener_note_pause(const struct pg_listener *listener, const PGresult *result)
 {
@@ -421,7 +421,7 @@ static void pg_listener_timer(struct timer *timer)
         pg_listener_unanswered(listener, "no response within the time limit");
 }
 
-/* LISTENs on new channels. A connection that is not ready yet will LISTEN on all of them anyway. */
+/* Sends LISTEN for new channels; a connection that is not ready yet will do so when it is. */
 static void pg_listener_called(struct message *message)
 {
     struct pg_listener *listener = BB_CONTAINER_OF(message, struct pg_listener, subscribe);
@@ -444,7 +444,7 @@ void pg_listener_subscribe(struct pg_listener *listener)
     if (!listener->posted)
         loop_post(listener->loop, &listener->subscribe);
     listener->posted = true;
-    /* a blocked loop runs the message when it resumes */
+    /* does not wait for a blocked loop, which will run the message when it resumes */
     while (listener->served < call && !atomic_load(&listener->loop->stands_ms))
         condition_wait(&listener->more_served, &listener->lock, clock_mono_ms() + LOOK_MS);
 }

@@ -1,7 +1,7 @@
 /*
  * Requests of a batch with the same keyed statements (struct bb_keyed) share one execution of each,
- * because PostgreSQL needs most of the time of a read by key for starting and ending the executor,
- * and for two messages each way. Such requests are called the members of a shared execution.
+ * because starting and ending the executor, and two messages each way, take most of the time of a
+ * read by key. Such requests are called the members of a shared execution.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static bool merge_asks_the_same(const struct pg_request *one, const struct pg_re
 /*
  * Makes later requests with the same statements members of the execution of `first`. Units are
  * sorted by key, and must take their locks in this order. So only the first unit with each key can
- * be a member, and the search ends when such a unit has other statements.
+ * be a member. If the first unit with a key has other statements, the search ends.
  */
 static void merge_into(struct pg_pool *pool, struct pg_request *first, unsigned most)
 {
@@ -152,7 +152,7 @@ void pg_shared_release(struct pg_shared *shared)
     free(shared);
 }
 
-/* Returns the index of the member to which a row belongs; -1 if its ordinal is invalid. */
+/* Returns the index of the member to which a row belongs; -1 if the row's ordinal is invalid. */
 static int merge_member_of(const PGresult *result, int row, int column, unsigned members)
 {
     long ordinal =
@@ -215,7 +215,7 @@ void pg_merge_failed(struct pg_request *first, const PGresult *result)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
 
-    /* a wrong SQL text in `many` only causes retries, so nothing else would report it: log it */
+    /* reports a wrong SQL text in `many`, which would otherwise only cause retries */
     if (sqlstate_has(sqlstate, SQLSTATE_TEXT))
         log_line(BB_ERROR, "keyed statement failed for several keys", "statement",
                  pg_many(first->ops->sql)->text, "sqlstate", sqlstate, NULL);

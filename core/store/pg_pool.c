@@ -12,8 +12,8 @@
 enum {
     PIPELINE_DEPTH = 2, /* batches in progress per connection: one runs, the next one was sent */
     BATCH_MAX = 64,     /* requests per batch; few, because all are sent again after a failure */
-    READS = 16,         /* an owner's part of a batch of reads is its share of this number */
-    REST = 7,           /* factor for the length of a pause, see pool_end_long() */
+    READS = 16,         /* an owner may have http.client_percent of this number in a read batch */
+    REST = 7,           /* a pause is this multiple of a statement's duration: pool_end_long() */
     REST_MAX_MS = 1000, /* maximum length of a pause */
     PATROL_MS = 250,    /* interval of pool_sweep() while requests are waiting or in progress */
     SILENCE_MS = 2000,  /* pool_sweep() waits for results for statement_timeout plus this time */
@@ -139,7 +139,7 @@ static struct pg_request *pool_take_any(struct pg_conn *conn, bool *again)
     return queued ? pool_taken(conn, BB_CONTAINER_OF(queued, struct pg_request, queued)) : NULL;
 }
 
-/* Removes the next request from the queue and returns it. Skips owners whose share is used up. */
+/* Removes and returns the next request; skips owners that have used up their share of the batch. */
 static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->queue.flows; i; i--) {
@@ -152,7 +152,7 @@ static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
 
         if (request->rq && gathered && conn->gathered_bytes + request->bytes > PG_BATCH_BYTES)
             return NULL; /* stop here, because small requests could overtake this one forever */
-        bool is_long = conn->pool->kind == PG_LONG; /* a batch has one request */
+        bool is_long = conn->pool->kind == PG_LONG; /* its batches have one request */
         bool fits = is_long ? pg_may_run(conn->pool, request->queued.owner)
                             : flow->round != conn->round || flow->taken < conn->places;
 
@@ -251,8 +251,8 @@ void pg_conn_move_waiting(struct pg_conn *lost)
 }
 
 /*
- * Chooses a connection: by the key for a unit, otherwise by pool_rank(). Among equal ones, keyed
- * statements (so that they can be merged) and long ones use the first, others the least busy.
+ * Returns a connection, or NULL. For a unit: by its key. Otherwise: one with the best pool_rank();
+ * keyed and long statements get the first of these, so that they meet there, others the least busy.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {

@@ -39,7 +39,7 @@ struct pg_conn {
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
     struct pg_batch *oldest;        /* list of the batches in progress, oldest first */
     size_t batches;                 /* number of batches in progress */
-    int64_t oldest_ms;         /* when `oldest` was sent or, if later, the batch before it ended */
+    int64_t oldest_ms;         /* when `oldest` was sent, or the previous batch ended, if later */
     int64_t charged_us;        /* modules were charged up to this monotonic time */
     void *prepared;            /* tree of the prepared statements, see pg_conn.c */
     struct pg_tx *checked_out; /* in the tx pool: the user of the connection, or NULL */
@@ -147,7 +147,7 @@ int pg_pool_open(struct pg *pg, struct pg_pool *pool, enum pg_pool_kind kind,
                  struct pg_replica *replica);
 /* Like pg_submit() with a replica. If none of its connections is ready, fails at once. */
 int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *request);
-/* Counts a request or connection for rq->owner. NULL if the owner has too many; `rq` fails then. */
+/* Counts a request or connection for rq->owner. NULL, with rq->failure set, if it has too many. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Returns whether the owner may have another long statement or transaction in progress. */
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);

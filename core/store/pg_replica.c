@@ -146,7 +146,7 @@ static struct pg_replica *replica_next(struct pg *pg)
     return NULL;
 }
 
-/* Asks the primary for its position. The text is in *rows. Returns NULL if it is unknown. */
+/* Asks the primary for its position. Returns a text in *rows, or NULL if it is unknown. */
 static const char *replica_position(struct core_request *rq, const struct bb_rows **rows)
 {
     *rows = sql_query(rq, &position.one, BB_ARGS(bb_i(0)));

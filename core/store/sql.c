@@ -167,7 +167,7 @@ int64_t api_next_id(struct bb_request *rq, const char *sequence)
 
         if (!rows)
             return -1;
-        if (lost != core->loop->ids_lost) /* the ids were forgotten meanwhile: keep no other */
+        if (lost != core->loop->ids_lost) /* the ids were forgotten meanwhile: keep none of these */
             return strtoll(api_rows_text(rows, 0, 0), NULL, 10);
         block->count = 0; /* drop ids that another request stored during the query */
         for (size_t i = api_rows_count(rows); i-- > 0;)

@@ -27,7 +27,7 @@ struct tx_after {
     void *arg;
 };
 
-/* A function that bb_before() was called with, and its memory `state`. */
+/* A function that was passed to bb_before(), and its memory `state`. */
 struct tx_before {
     struct tx_before *next;
     struct bb_host *host;
@@ -82,7 +82,7 @@ void idempotency_expire(struct core_request *rq);
  */
 void sql_ids_forget(struct loop *loop);
 
-/* Frees the memory of the reserved ids. Call it on the loop's thread, or after that has ended. */
+/* Frees the memory of the reserved ids. Call it on the loop's thread, or after the thread's end. */
 void sql_ids_free(struct loop *loop);
 
 /* Starts the committed hooks of a transaction (bus.c). */

@@ -285,7 +285,7 @@ static int idempotency_look(struct core_request *rq)
         return 0;
     if (strcmp(api_rows_text(rows, 0, 0), idem->hash) != 0)
         return reply_error(rq, 422, "The Idempotency-Key was used for another request");
-    /* the first request may have been answered with an error because no standby confirmed it */
+    /* waits for the standby, because the first request may have failed without its confirmation */
     if (!strcmp(api_rows_text(rows, 0, 3), "t") && !sql_query(rq, &key_confirm, values, 4))
         return reply_failed(rq);
     const char *hex = api_rows_text(rows, 0, 2) + 2; /* after \x */
@@ -372,7 +372,7 @@ static bool idempotency_lost(const struct core_request *rq)
     return rq->failure.kind == FAILED_SQL && !strcmp(rq->failure.text, TAKEN);
 }
 
-/* Like idempotency_look() after idempotency_lost(). If nothing is stored, answers with 503. */
+/* Called after idempotency_lost(): answers with the stored response; with 503 if there is none. */
 static int idempotency_replay(struct core_request *rq)
 {
     int status = idempotency_look(rq);
@@ -390,9 +390,9 @@ void idempotency_expire(struct core_request *rq)
 /* ---- commit ---- */
 
 /*
- * Calls the functions of bb_before(), including those that these functions add. They run like
- * `within` hooks: their statements are collected. If a function fails with a response, the response
- * replaces the response of the transaction. Returns 0, or -1 on failure.
+ * Calls the functions that were passed to bb_before(), also during this call. Their statements wait
+ * and are sent together. If a function fails with a response, the client gets this response instead
+ * of the transaction's. Returns 0, or -1 on failure.
  */
 static int tx_run_before(struct bb_tx *tx)
 {
@@ -468,8 +468,8 @@ static int tx_run_unit(struct bb_tx *tx)
 }
 
 /*
- * A request may fail because another one with the same Idempotency-Key stored the key or other rows
- * first. In this case, sends the response of that request and returns its status; otherwise 0.
+ * If the request failed because a request with the same Idempotency-Key has been committed in the
+ * meantime, sends the stored response and returns its status; otherwise returns 0.
  */
 static int tx_replay_instead(struct core_request *rq)
 {
