@@ -1,9 +1,9 @@
 /*
  * auth: accounts, their identities and their rights.
  *
- * `struct auth` is the state of one generation, shared by all loops. Its mutable parts (cache,
- * keys, throttle) each have a mutex, which is never held during a call that parks the fiber or may
- * end the request. Functions that take a request run on its fiber.
+ * `struct auth` is the module's state, shared by all event loops. Its mutable parts (cache, keys,
+ * throttle) each have a mutex, which is never held during a call that parks the fiber or may end
+ * the request. Functions that take a request run on its fiber.
  *
  * Functions that take a request and return `int` return 0 on success, or the status of the response
  * sent, so that callers write `if (status) return status;`. Exceptions are stated at the function.

@@ -49,7 +49,7 @@ void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account)
     bb_after(rq, tx, session_committed, payload);
 }
 
-/* A payload that names no account drops the whole cache and the keys, which is always correct. */
+/* A payload that names no account drops the whole cache and the keys, which is always safe. */
 void auth_changed(void *state, const char *payload)
 {
     struct auth *auth = state;
@@ -238,7 +238,7 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
 
         if (status)
             return status;
-        /* Signs before the insert: a later failure would make the next attempt repeat the jti. */
+        /* Signs before the insert: if signing failed later, a retry would insert the same jti. */
         if (auth_keys_sign(auth, kid, &claims, issued->token)) {
             struct bb_rows *rows = bb_query(
                 rq, &session.one,

@@ -1,7 +1,7 @@
 /*
- * GET /api/bulk-upload/:bulkUploadId/stream: a job's progress as Server-Sent Events. Each
- * generation has a list of its watchers. Once per second a job of the module reads the progress of
- * all watched bulk uploads in one statement, whichever hosts store the rows, and sends the changes.
+ * GET /api/bulk-upload/:bulkUploadId/stream: a job's progress as Server-Sent Events. The module's
+ * state has a list of the watchers. Once per second, a job reads the progress of all watched bulk
+ * uploads in one statement, whichever hosts store the rows, and sends the changes.
  */
 #include <busbar/lock.h>
 #include <stdio.h>

@@ -143,9 +143,9 @@ static const struct bb_sql issue = {
 /* clang-format on */
 
 /*
- * Stores how much energy of each device in `members`, an array of ids, counts: at most the ceiling
- * for the total time of its readings, computed with its age at the beginning of the cycle, and at
- * least the energy that counted before. Returns 0, or -1 if a query failed.
+ * Stores the energy that counts for each device of `members`, an array of ids. It is limited to the
+ * ceiling for the total time of the readings, with the device's age at the beginning of the cycle,
+ * but it is never less than the energy that counted before. Returns 0, or -1 if a query failed.
  */
 static int cycle_account(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
                          const char *members)

@@ -113,7 +113,7 @@ static int history_chunk(struct bb_request *rq, struct bb_tx *tx, void *arg)
             return bb_failed(rq);
         chunk->issued++;
     }
-    /* Choose the next chunk so that it has about READINGS readings. */
+    /* Chooses the size of the next chunk, which should have about READINGS readings. */
     if (bb_cell_int(rq, rows, 0, READ) == READINGS)
         chunk->most = bb_cell_int(rq, rows, 0, READ_OF);
     else if (bb_cell_int(rq, rows, 0, READ) <= READINGS / 2 && chunk->most < MOST)

@@ -5,7 +5,7 @@
 #include <busbar/busbar.h>
 
 struct scope {
-    bool all; /* all organizations: an Admin has named none */
+    bool all; /* all organizations: the request of an Admin names none */
     const int64_t *organizations;
     size_t count;
 };

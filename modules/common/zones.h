@@ -48,7 +48,7 @@ struct zone *zone_parse(const unsigned char *bytes, size_t length);
 /* Returns the seconds east of UTC at an instant (seconds since 1970). */
 int32_t zone_offset(const struct zone *zone, int64_t at);
 
-/* Returns the local time of an instant. Both are in ms since 1970, the local time as if in UTC. */
+/* Converts an instant to local time, encoded as if it were UTC. Both are in ms since 1970. */
 int64_t zone_local(const struct zone *zone, int64_t at_ms);
 
 /*

@@ -68,7 +68,7 @@ struct device_settings {
     int64_t document_grace;             /* seconds before the sweep deletes a file without a row */
 };
 
-/* The module's state in one generation (a loaded configuration). */
+/* The module's state. Each reload of the configuration creates another one. */
 struct device {
     const struct device_settings *settings;
     const struct bb_accounts *accounts;

@@ -265,8 +265,8 @@ static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *docum
 }
 
 /*
- * Adds the documents' rows. Fails if the sweep may have deleted an object: a new object needs its
- * row in device_upload, which is deleted; a reused object needs a document, which is locked.
+ * Adds the documents' rows. So that the sweep cannot have deleted an object, a new one must have a
+ * row in device_upload, and a reused one must have a document, which is locked.
  */
 static int documents_add(struct bb_request *rq, struct bb_tx *tx, const char *device,
                          const char *holder, int64_t organization,
@@ -312,8 +312,8 @@ int device_documents_add(struct bb_request *rq, struct bb_tx *tx,
 
 /*
  * The transaction that adds documents also deletes the rows of their uploads. If this function
- * deletes a row first, that transaction fails. So the file may be deleted even if it is not known
- * whether the commit succeeded. If this function fails, the sweep deletes the files.
+ * deletes a row first, that transaction fails. So deleting the file is safe even if the result of
+ * the commit is unknown. If this function fails, the sweep deletes the files.
  */
 void device_documents_drop(struct bb_request *rq, const struct device_documents *documents)
 {
@@ -440,7 +440,7 @@ struct change {
     const char *name; /* the new name; NULL: delete the row */
 };
 
-/* Renames or deletes a document. Later the sweep deletes a content that no document has. */
+/* Renames or deletes a document. The sweep deletes its object later, if no document has it. */
 static int documents_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
@@ -615,7 +615,7 @@ static int sweep_failed(struct bb_request *rq, const char *why)
     return -1;
 }
 
-/* Deletes the objects of the next page of the list that no row names. Returns 0, or -1. */
+/* Reads a page of the list of objects. Deletes objects that no row names. Returns 0, or -1. */
 static int sweep_page(struct bb_request *rq, void *arg)
 {
     /* Both tables are read in one snapshot. A transaction moves each name from device_upload to
@@ -727,9 +727,9 @@ static int doctor_failed(struct bb_request *rq, const char *what, const char *wh
 }
 
 /*
- * Reads the next page of the list of objects. Prints the documents whose object is not on it or has
- * another size. The list and the statement sort by the bytes of the name. Documents added after
- * begun_ms are not checked, because their files may have been stored after the page was read.
+ * Reads the next page of the list of objects. Prints the documents whose object is not on the page
+ * or has another size. The list and the statement sort by the bytes of the name. Documents added
+ * after begun_ms are not checked, because their files may have been stored after the page was read.
  */
 static int doctor_page(struct bb_request *rq, void *arg)
 {

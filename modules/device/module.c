@@ -359,7 +359,7 @@ static const struct bb_need wants[] = {{"readings", 1}, {"certificates", 1}};
 
 // clang-format on
 
-/* ---- the state of one generation ---- */
+/* ---- opening and closing ---- */
 
 static void device_close(struct bb_host *host, void *state)
 {

@@ -121,7 +121,7 @@ static void update_check(struct bb_request *rq, struct bb_tx *tx,
                        "least(d.commissioning_date::timestamp AT TIME ZONE 'UTC',"
                        " d.commissioning_date::timestamp AT TIME ZONE coalesce(d.timezone, 'UTC'))",
         0};
-    /* Readings were checked with these values, and issuing cycles still use them. */
+    /* These values were used to check readings, and are used again when cycles are issued. */
     static const struct bb_sql require_values = {
         "SELECT busbar_require(f.start IS NULL, 409, 'Conflict: ' || $2::text || ' cannot be"
         " cleared, because the device has readings') FROM reading_first_start($1::bigint) f "

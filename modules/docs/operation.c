@@ -42,7 +42,7 @@ static json_t *operation_rows(struct docs_maker *maker)
     return text;
 }
 
-/* Describes a multipart body. Its example has the fields and one file; if `rows`, of bulk rows. */
+/* Describes a multipart body. Its example has the fields and one file, with bulk rows if `rows`. */
 static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *route, bool rows)
 {
     json_t *properties = json_object(), *required = json_array(), *encoding = json_object();

@@ -253,7 +253,7 @@ struct taken {
     struct smtp_call call;
 };
 
-/* Returns 0, or -1 after SETTLE_ATTEMPTS failures. Then the mail is sent again after its lease. */
+/* Stores a result. Returns 0, or -1 after SETTLE_ATTEMPTS failures: then the mail is sent again. */
 static int outbox_settle(struct bb_request *rq, const struct bb_sql *sql,
                          const struct bb_value *values, size_t count)
 {
