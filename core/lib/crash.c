@@ -72,7 +72,7 @@ struct report {
     char name[16];                   /* "SIGSEGV"; "": no signal */
     const char *exit;                /* the function that was called, "exit()"; NULL: a signal */
     const char *reason;              /* why the host ends the process; NULL: it does not */
-    struct crash_snapshot who;       /* `module` is from the record of the thread's activity */
+    struct crash_snapshot who;       /* what the thread was doing, from activity_now() */
     bool guard;                      /* the address is in the guard below the fiber's stack */
     struct frame frames[FRAMES_MAX]; /* the innermost one is first */
     size_t frame_count;
@@ -506,7 +506,7 @@ static void crash_rest(int ms)
         poll(NULL, 0, (int)left);
 }
 
-/* Restores the default action. On return, a fault occurs again; a sent signal is resent here. */
+/* Makes the signal end the process: a fault recurs after the return; a sent signal is resent. */
 static void crash_die(int number, const siginfo_t *info)
 {
     signal(number, SIG_DFL);

@@ -13,7 +13,7 @@
 
 struct fiber;
 
-/* Frees the stacks that the calling thread keeps. Call before the thread ends. */
+/* Frees the unused stacks of the calling thread. Call before the thread ends. */
 void fiber_thread_end(void);
 
 /*

@@ -80,7 +80,7 @@ const struct problem_row problem_rows[] = {
 
 /* ---- finding the code of a problem by its text ---- */
 
-/* Returns a new JSON value for a parameter; NULL: the text is not allowed, or memory ran out. */
+/* Returns a new JSON value for a parameter; NULL: the text is no such value, or no memory. */
 static json_t *problem_value(const char *name, const char *text, size_t length)
 {
     char number[24], *after;
@@ -124,7 +124,7 @@ static bool problem_match(const char *row, const char *text, json_t *params)
         size_t figure = strspn(text, DIGITS "+-.e"), next = strcspn(after, "{");
         const char *stop = text[figure] == *after ? text + figure : text + strlen(text);
 
-        /* A parameter that is not a number extends to the next words of the row. */
+        /* A parameter that is not a number ends before the words that follow it in the row. */
         for (const char *at = text; *stop != *after && *at; at++)
             if (!strncmp(at, after, next))
                 stop = at;
@@ -909,10 +909,10 @@ static bool query_next_pair(const char **at, const char *end, struct pair *pair)
 
 /* The values given for a field, by its name and by its alias. */
 struct slot {
-    struct pair by_name, by_alias; /* value NULL: not given */
+    struct pair by_name, by_alias; /* `value` is NULL if the query lacks the name */
 };
 
-/* Adds a percent-encoded name to values->ignored (", a, b, "); if that is full, adds MORE once. */
+/* Adds the name, percent-encoded, to values->ignored (", a, b, "); if that is full, adds MORE. */
 static void query_ignore(struct query_values *values, const char *name, size_t length,
                          struct arena *arena)
 {

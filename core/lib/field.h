@@ -95,9 +95,9 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
                              struct problems *problems);
 
 /*
- * Converts a text to JSON of the field's type: digits, "true" or "false", or JSON; a string for the
- * other types. Checks nothing else. The caller owns the result; NULL: the text does not have the
- * type, or memory ran out.
+ * Converts a text to JSON of the field's type, such as "5" to 5; the text of a list or an object
+ * must be JSON. Checks only the type. The caller owns the result. Returns NULL if the text does not
+ * have the type, or memory ran out.
  */
 json_t *field_json(const struct bb_field *field, const char *text);
 

@@ -92,7 +92,7 @@ static const char *json_in_excess(const char *at, const char *end, size_t most, 
     return NULL;
 }
 
-/* Like json_loadb(), but also NULL if memory ran out, which jansson may ignore in a string. */
+/* Like json_loadb(), but returns NULL if memory ran out, even if jansson returned a value. */
 static json_t *json_in_load(const char *bytes, size_t length, size_t flags, json_error_t *error)
 {
     missed = false;
@@ -324,10 +324,10 @@ static bool json_out_next_digits(char *text)
 }
 
 /*
- * Finds the fewest digits that read back as `number` (> 0), as "d.ddde±xx". Begins with 15 digits,
- * because different decimals of up to 15 digits are different doubles, except subnormal ones. Just
- * above a power of two the gaps between doubles are wider, so sometimes only the next decimal reads
- * back.
+ * Writes the shortest decimal that reads back as `number` (> 0), as "d.ddde±xx", perhaps with zeros
+ * after its last digit. So it can begin with 15 digits: if a decimal of up to 15 digits reads back,
+ * rounding to 15 digits yields it. Subnormal numbers have a lower precision. For a power of two,
+ * sometimes only the next higher decimal reads back.
  */
 static void json_out_shortest(double number, char *out, size_t size)
 {

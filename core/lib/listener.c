@@ -16,7 +16,7 @@ enum {
     MODULE_FILES = 4096, /* file descriptors for modules, if the hard limit allows */
 };
 
-/* Splits "host:port" or "[host]:port". Returns 0, or -1 if there is no port or no room. */
+/* Splits "host:port" or "[host]:port". Returns -1 if there is no port or `host` is too small. */
 static int listener_split(const char *address, char *host, size_t size, const char **port)
 {
     const char *colon = strrchr(address, ':');

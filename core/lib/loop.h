@@ -68,7 +68,7 @@ struct id_block;
 struct watch {
     int fd;                                              /* -1: not watched */
     uint32_t events;                                     /* EPOLLIN, EPOLLOUT */
-    void (*ready)(struct watch *watch, uint32_t events); /* NULL: only ends the wait */
+    void (*ready)(struct watch *watch, uint32_t events); /* NULL: events only wake the loop */
 };
 
 /* A message from another thread. The loop calls `run` on its own stack. */
@@ -109,7 +109,7 @@ struct loop_stats {
     atomic_size_t size[LOOP_PG_POOLS], ready[LOOP_PG_POOLS], waiting[LOOP_PG_POOLS],
         batches[LOOP_PG_POOLS]; /* per pool: connections, ready ones, queued requests, batches */
     atomic_size_t shared[LOOP_PG_POOLS],
-        sharers[LOOP_PG_POOLS]; /* merged executions, and requests in them: pg_merge.c */
+        sharers[LOOP_PG_POOLS]; /* `shared` executions served `sharers` requests (pg_merge.c) */
     struct replica_stats {
         atomic_size_t state; /* index of pg_replica_states */
         atomic_size_t lag_ms, reads, returned;

@@ -16,9 +16,9 @@ static char *multipart_skip_blank(char *at)
 }
 
 /*
- * Unescapes a quoted string in place; *at is after the opening quote. A backslash escapes a quote
- * or a backslash and is literal otherwise, because old clients send paths. A backslash before the
- * last quote is also literal. Returns NULL if there is no closing quote.
+ * Unescapes a quoted string in place; *at is after the opening quote. Only \" and \\ are escapes.
+ * Other backslashes stay, and so does one before the last quote of the header, because old clients
+ * send Windows paths. Returns NULL if there is no closing quote.
  */
 static char *multipart_quoted(char **at)
 {

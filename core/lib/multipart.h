@@ -45,7 +45,7 @@ struct multipart {
     size_t delimiter_length;
     char *window;        /* MULTIPART_HEADERS_MAX bytes, from malloc(): input not yet passed on */
     size_t start, end;   /* range of the window that is in use */
-    size_t implied;      /* bytes at `start` that are not data: CR LF that may begin a delimiter */
+    size_t implied;      /* bytes at `start` (CR LF) that can begin a delimiter but are not data */
     size_t line_start;   /* offset from `start` of the incomplete header line */
     const char *problem; /* why parsing stopped; NULL: a callback stopped it */
 };

@@ -366,7 +366,7 @@ const char *unicode_single_spaces(const char *text, struct arena *arena)
 
 /* ---- W3C Trace Context ---- */
 
-/* Offsets in "00-", the trace, "-", the span, "-", the flags. */
+/* Offsets and lengths in a traceparent, "00-TRACE-SPAN-FLAGS". */
 enum {
     TRACE_AT = 3,
     TRACE_DIGITS = 32,

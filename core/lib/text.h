@@ -80,8 +80,8 @@ void text_uuid7(char out[TEXT_UUID_SIZE]);
 void text_time(int64_t wall_ms, char out[TEXT_TIME_SIZE]);
 
 /*
- * Parses an ISO 8601 time by bb_moment_parse() and cuts it to milliseconds. Without an offset it is
- * in UTC. Refuses 24:00, years outside 1 to 9999, and more than 30 decimals. Returns 0 or -1.
+ * Parses an ISO 8601 time, truncated to milliseconds; UTC if it has no offset. Refuses 24:00, years
+ * outside 1 to 9999, and more than 30 decimals. Returns 0 or -1.
  */
 int text_time_parse(const char *text, int64_t *wall_ms);
 

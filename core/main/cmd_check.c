@@ -80,8 +80,8 @@ static int cmd_check_compare_schemas(const struct generation *g)
 }
 
 /*
- * The child has no network, so the parent connects. The parent does not load the modules: it gets
- * their schemas from the child, and only reads the host's settings again.
+ * Compares the database with the schemas, which are texts from `at` to `end`. The child has sent
+ * them to this process, because the child has no network and this process loads no modules.
  */
 static int cmd_check_database(const struct cli *cli, const char *at, const char *end)
 {

@@ -278,7 +278,7 @@ static void command_ended(struct core_request *rq)
 /* ---- commands that may be interrupted ---- */
 
 static const int interrupts[] = {SIGINT, SIGTERM};
-static atomic_bool *interrupted; /* the generation's flag; NULL unless the signal handler may run */
+static atomic_bool *interrupted; /* the flag that the signal handler sets */
 
 static void cmd_module_on_interrupt(int signal)
 {
@@ -287,8 +287,8 @@ static void cmd_module_on_interrupt(int signal)
 }
 
 /*
- * Makes the first signal set generation->superseded, and the second one end the process. With NULL,
- * the first signal ends the process. Signals that are ignored stay ignored.
+ * Makes the first interrupt set generation->superseded, and the second one end the process. If
+ * `generation` is NULL, the first interrupt ends the process. Ignored signals stay ignored.
  */
 static void cmd_module_hear_interrupts(struct generation *generation)
 {

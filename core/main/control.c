@@ -186,7 +186,7 @@ static json_t *status_generations_json(struct engine *engine)
 
     for (size_t i = count; i-- > 0;) { /* oldest first, to find `live` */
         const struct generation *g = list[i];
-        /* read first: so if `old` is false, this number includes the engine's reference */
+        /* read before `old`: the engine drops its reference only after it has set `superseded` */
         size_t holders = atomic_load(&g->holders);
         bool old = generation_superseded(g), drains = old && now < g->cut_ms;
 
@@ -253,7 +253,6 @@ static json_t *status_crashes_json(struct engine *engine)
                      "modules", modules, "leftOut", left_out);
 }
 
-/* Returns the numbers that the loops publish twice a second, also for metrics. */
 static json_t *status_loops_json(struct engine *engine)
 {
     struct generation *g = engine_generation(engine);

@@ -46,9 +46,9 @@ static struct supervisor {
     pid_t worker; /* 0: none */
     int file;     /* a file with the content of `shared` */
     struct supervised_file shared;
-    sigset_t signals, before; /* handled here; the server process gets the mask `before` */
+    sigset_t signals, before; /* handled by the supervisor; the signal mask of server processes */
     bool served;              /* a server process has served */
-    bool stopping;            /* requested, or the server process stops by itself */
+    bool stopping;            /* this process or the server process was asked to stop */
     bool over;
     int status;
     unsigned failures; /* number of consecutive failures */

@@ -48,8 +48,8 @@ struct metrics {
 };
 
 /*
- * Writes a sample with these labels. Fifteen digits are sufficient for counters below 2^53, and are
- * the precision of a double.
+ * Writes a sample with these labels. Fifteen digits are the precision of a double; counters below
+ * 10^15 are exact.
  */
 BB_PRINTF(3, 4)
 static void metrics_put(const struct metrics *metrics, double number, const char *labels, ...)

@@ -315,8 +315,8 @@ static void reload_reclaim_released(struct generation *g)
 }
 
 /*
- * Returns a generation whose users must be cut, or one without references, which it removes from
- * the list. If there is none, returns NULL and sets *until to the time of the next cut.
+ * Returns a generation that has no references, after removing it from the list, or one whose time
+ * cut_ms has come. If there is none, returns NULL and sets *until to the earliest cut_ms.
  */
 static struct generation *reload_reclaim_next_due(struct reloader *reloader, int64_t *until)
 {

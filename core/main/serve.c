@@ -296,11 +296,11 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
                 /* ends at once, because the loops that already run have no requests yet */
                 stop_end_now(BB_ERROR, "the event loops cannot be started", 1);
         engine->loops[0].thread = pthread_self();
-        hang_watch_loops(engine); /* last, because the watchdog reads the loops' threads */
+        hang_watch_loops(engine); /* the watchdog reads `thread` of each loop, which is now set */
         listeners_tell(&engine->listeners);
         sd_notify_ready();
         loop_run(&engine->loops[0]);
-        hang_watch_end(); /* first, because the watchdog reads the loops' threads */
+        hang_watch_end(); /* before pthread_join(), which makes `thread` of a loop invalid */
         for (unsigned i = 1; i < engine->loop_count; i++)
             pthread_join(engine->loops[i].thread, NULL);
         /* The process ends within 5 s, even if a thread still waits. */
