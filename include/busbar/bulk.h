@@ -32,7 +32,7 @@ enum { BB_BULK_ROWS_MAX = 2000 }; /* limit of rows_max */
 struct bb_bulk_job {
     size_t size;
     const char *id;       /* UUID */
-    int64_t organization; /* all rows belong to this organization, and no other; never 0 */
+    int64_t organization; /* the organization of all rows; never 0 */
     int64_t account;      /* the sender's id; 0: a command of the operator sent the rows */
     const char *email;    /* the sender's, in lower case; "": a command of the operator */
     unsigned role;        /* one bit of enum bb_role, as it was at the upload */

@@ -1,6 +1,6 @@
 /*
  * Field tables: one definition of the allowed values of a field. The same row validates a JSON
- * body, a query, a path segment, a setting or a command's option, words the error message, and
+ * body, a query, a path segment, a setting or a command's option, writes the error message, and
  * documents the field.
  *
  * Requests are read tolerantly. White space around a value is removed, a decimal string is accepted

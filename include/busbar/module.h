@@ -168,8 +168,8 @@ struct bb_job {
 /* A thread pool for functions that block or use much CPU time; see bb_offload(). */
 struct bb_pool {
     const char *name;
-    /* 0: one thread for each event loop, which pauses while processors are scarce, and one more
-     * thread, which serves only callers with at most two calls in the pool. */
+    /* 0: one thread per event loop, and one more thread, which serves only callers with at most two
+     * calls in the pool. All threads except this one pause while processors are scarce. */
     unsigned threads;
     unsigned queue; /* maximum number of waiting calls; further calls are refused */
     int nice;       /* added to the niceness of the threads, so that they do not delay the loops */

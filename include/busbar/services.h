@@ -99,7 +99,7 @@ struct bb_device {
     const char *external_id;   /* NULL: none; the next three members may also be NULL */
     const char *serial_number; /* as the developer of the device entered it */
     const char *commissioned;  /* date, YYYY-MM-DD */
-    const char *timezone;      /* IANA */
+    const char *timezone;      /* IANA name */
     double capacity_kw;        /* 0: not known yet */
     /* kWh/kW per year: the device's own, else its country's, else the default */
     double yield;
@@ -115,8 +115,8 @@ struct bb_device {
  *       returns the Active ones among these devices.
  *   device_chosen(organizations bigint[], key text, country text, other text, fuel text, kind text)
  *       returns the ids of the devices that match all arguments that are not null: organizations,
- *       key (externalId or uuid), country or other (countryCode), fuel (fuelCode) and kind
- *       (deviceTypeCode).
+ *       key (externalId or uuid), fuel (fuelCode), kind (deviceTypeCode) and countryCode, of which
+ *       `country` and `other` are the two spellings.
  *   device_about(device bigint)
  *       returns organisation, uuid, external_id, serial_number, timezone and site_name of a device.
  */
@@ -147,7 +147,7 @@ struct bb_devices {
      * without a device. Returns 0 or -1. */
     int (*resolve)(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
                    int64_t **ids);
-    /* Like resolve(), and also accepts a serialNumber, as find() does, before the id. For each key,
+    /* Like resolve(), but tries each key as externalId, uuid, serialNumber, then id. For each key,
      * *problems has the message of find() if no device was found, otherwise NULL. */
     int (*identify)(void *state, struct bb_request *rq, const json_t *keys, int64_t organization,
                     int64_t **ids, const char ***problems);

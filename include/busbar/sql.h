@@ -278,9 +278,9 @@ static inline struct bb_tx *bb_unit(struct bb_request *rq, uint64_t key)
 
 /*
  * Adds a statement to a unit's list and copies the values, or, in an interactive transaction, runs
- * the statement at once. Statements of `within` hooks are collected; they run together before the
- * publisher's next statement or the commit, which fails if one of them fails. Returns the index for
- * bb_unit_rows(), or -1 (then `return bb_failed(rq)`).
+ * the statement at once. Statements of `within` hooks are collected, and run together before the
+ * publisher's next statement or commit; if one fails, this statement or commit fails. Returns the
+ * index for bb_unit_rows(), or -1 (then `return bb_failed(rq)`).
  */
 static inline int bb_add(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
                          const struct bb_value *values, size_t count)

@@ -22,7 +22,7 @@
  * value in the cache is a struct chat_facts and its texts; chat_visible() sets the pointers.
  */
 
-enum { FACTS_ROOM = 2048 }; /* for two e-mails and a name of 255 characters */
+enum { FACTS_ROOM = 2048 }; /* bytes, enough for two e-mails and a name of 255 characters */
 
 static void facts_keep(struct bb_request *rq, const struct chat_facts *facts, uint64_t epoch)
 {

@@ -84,7 +84,7 @@ struct reading {
     struct bb_request *rq;
     const struct bb_rows *rows;
     struct chat_cursor from;
-    const char *block; /* the text of the position, up to its block */
+    const char *block; /* the beginning of all positions in this block */
     struct chat_page *page;
 };
 

@@ -23,8 +23,8 @@
 #include "modules/chat/cursor.h"
 
 /*
- * A number that identifies the database whose transactions are counted, see core/store/schema.sql.
- * The subquery makes PostgreSQL call the function once, not for each row.
+ * A number that identifies the database and its timeline: another timeline may use transaction IDs
+ * again. The subquery makes PostgreSQL call the function once, not for each row.
  */
 #define CHAT_HOME "(SELECT busbar_timeline())"
 

@@ -36,8 +36,8 @@
 
 enum {
     WORK = 4096,                  /* maximum sends while the mutex is held */
-    TURNS = 32,                   /* maximum turns of lagging listeners in a run */
-    READS = 8,                    /* maximum pages read for lagging listeners in a run */
+    TURNS = 32,                   /* maximum turns of lagging listeners in a run of hub_run() */
+    READS = 8,                    /* maximum pages read for lagging listeners in such a run */
     PAGE_BYTES = 2 * 1024 * 1024, /* bytes of text after which a page ends */
     REPLAY_XIDS = 1000000,        /* a client that missed more transactions must start over */
     REPLAY_EVENTS = 131072,       /* a client for which more events were read must start over */

@@ -3,8 +3,8 @@
  *
  * Both routes add stored totals (schema.sql, step 1) and the changes since then. So the cost does
  * not depend on the number of messages or conversations. A caller that names another e-mail also
- * sees the conversations in which both take part. These are read, up to PAIRED of them; a statement
- * with BB_SQL_LIST reads more than FEW_PAIRED.
+ * sees the conversations in which both take part. Up to PAIRED of these are read. If there are more
+ * than FEW_PAIRED, a second statement, which has BB_SQL_LIST, reads them.
  */
 #include <string.h>
 

@@ -104,7 +104,7 @@ static const json_t *listen_call(struct bb_request *rq, struct listen *listen, c
         if (!bb_superseded(listen->host))
             bb_print(rq, "%s: %s\n", url, message ? message : http.error ? http.error : "failed");
         json_decref(json);
-        bool lost = body && status == 400; /* the commit failed: a failover lost the event */
+        bool lost = body && status == 400; /* a failover lost the event to be committed */
 
         listen->failed = status >= 400 && status < 500 && status != 429 && !lost;
         if (listen->failed || lost)

@@ -134,7 +134,7 @@ void webhook_pause_heard(void *state, const char *payload);
 
 /*
  * The columns of webhook_deliveries AS d, in the order of webhook_delivery_fields. The log has the
- * headers of an attempt as lines. The headers that attempt_sign() omits there are added here.
+ * headers of an attempt as lines. The headers that all attempts share are added here.
  */
 // clang-format off
 #define DELIVERY_COLUMNS                                                                           \

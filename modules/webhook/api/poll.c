@@ -16,7 +16,7 @@
 
 enum {
     LIMIT = 100,       /* events of a response, by default */
-    AGAIN_MS = 5000,   /* between two reads of a waiting request: a notification may be lost */
+    AGAIN_MS = 5000,   /* between two reads of a waiting request, in case a notification is lost */
     SETTLE_MS = 1000,  /* how long a request may wait for older transactions, even with wait=0 */
     SETTLE_MOST = 256, /* maximum ms between two checks for these transactions */
 };
@@ -160,7 +160,7 @@ int webhook_poll(struct bb_request *rq)
         poll_look(rq, &range);
         if (!range.last && news && left_ms > 0)
             bb_completion_wait(rq, news, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
-        /* If the token may be revoked, respond with no events; the next request is checked. */
+        /* The token may have been revoked: respond without events. The next request checks it. */
         if (atomic_load(&waiter->revoked))
             left_ms = range.last = 0;
     } while (!range.last && news && left_ms > 0);

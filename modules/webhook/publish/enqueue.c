@@ -4,10 +4,9 @@
  * requests would wait too long for the transaction: the statement inserts one row that lists the
  * webhooks, and expand.c creates the deliveries after the commit.
  *
- * The statement always runs. From the response to its POST on, a webhook must get all events, but
- * this host learns of a webhook registered on another host only later, so it cannot know that no
- * webhook matches. If none does, the statement costs three look-ups in small indexes and no extra
- * round trip.
+ * The statement runs even if this host knows no matching webhook: another host may have registered
+ * one, and a webhook must get all events from the response to its POST on. If no webhook matches,
+ * the statement costs three look-ups in small indexes and no extra round trip.
  *
  * After the commit the deliveries are passed to the sender, which sends to this host's shards and
  * notifies the owners of other shards. A superseded generation notifies all senders, because its
@@ -146,7 +145,7 @@ struct gathered {
     int64_t organization;
     int index; /* of the statement in the transaction */
     size_t count;
-    const char *keys[MOST]; /* of the events; NULL: none */
+    const char *keys[MOST]; /* NULL: the event has no key */
     struct sender_event events[MOST];
 };
 

@@ -17,7 +17,7 @@ enum {
     HEADER_ROOM = 320,
     SENT_ROOM = 4096, /* bytes of the request's headers that the log keeps */
     SESSIONS_MS = 3600000,
-    CHECKED = 8 /* receivers that are checked to find some that can be freed */
+    CHECKED = 8 /* receivers that receiver_take() checks at a time, to free unused ones */
 };
 
 /* TLS sessions, with a count of holders: libcurl cannot free a share that a request uses. */
@@ -95,7 +95,7 @@ static void receiver_forget(struct sender *sender, struct receiver *receiver)
  */
 static struct receiver *receiver_take(struct sender *sender, const char *url)
 {
-    size_t most = (size_t)sender->settings->connections; /* receivers in use are not freed */
+    size_t most = (size_t)sender->settings->connections; /* maximum, unless more are in use */
     int64_t now_ms = http_clock_ms();
     const char *host = strstr(url, "://");
     size_t before = host ? (size_t)(host - url) + 3 : 0;
@@ -494,7 +494,7 @@ static int attempt_begin(struct sender *sender, struct attempt *attempt)
         return oauth_wait(attempt->parts->oauth, sender->client, attempt->http.timeout_ms,
                           &attempt->waiter);
     http_client_start(sender->client, &attempt->http);
-    attempt->http.done = attempt_done; /* set only now: must not be called while locked */
+    attempt->http.done = attempt_done; /* only now, because it must not run under the lock */
     return attempt->http.ended ? -1 : 0;
 }
 

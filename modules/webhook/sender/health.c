@@ -14,8 +14,8 @@
 #include <inttypes.h>
 
 enum {
-    FAILING_MS = 60000,  /* how long attempts fail before the webhook is failing */
-    AGAIN_MS = 60000,    /* minimum between two times that a webhook becomes failing */
+    FAILING_MS = 60000,  /* failures for this time make a webhook failing */
+    AGAIN_MS = 60000,    /* minimum time until a webhook can become failing again */
     SUCCESS_MS = 300000, /* minimum between two updates of last_success_at */
     REPORTED_MAX = 1000  /* webhooks per transaction of the job webhook.sweep */
 };

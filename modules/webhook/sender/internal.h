@@ -35,8 +35,8 @@
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
 /*
- * A CTE that locks the row of this host ($1). It is empty if the lease is lost, or if it began on
- * another timeline: after a promotion, rows of deliveries may be lost, and their ids reused.
+ * A CTE that locks the row of this host ($1). It is empty if the lease is lost, or began on another
+ * timeline: after a promotion, rows of deliveries may be lost, and their ids reused.
  */
 #define SENDER_ME                                                                                  \
     "me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint"                        \
@@ -72,7 +72,7 @@ struct delivery {
     struct idmap_node node; /* first, so that the result of idmap_find() can be cast */
     struct queue_item item;
     struct timer retry;
-    STAILQ_ENTRY(delivery) next;       /* in a list of results, or of deliveries to be taken */
+    STAILQ_ENTRY(delivery) next;       /* in a list of results, or of deliveries to be admitted */
     struct subscription *subscription; /* its webhook; NULL until delivery_admit() accepts it */
     struct body *body;
     int64_t webhook;
@@ -81,7 +81,7 @@ struct delivery {
     bool kept;            /* it has a row in webhook_waiting */
     int64_t sequence;     /* its place in the order of its key; 0: it has no order */
     bool replay;          /* part of a replay: sent after other deliveries */
-    struct waiters *test; /* set for a test, which this host sends even if it lacks the shard */
+    struct waiters *test; /* set for a test, which this host sends even for another host's shard */
     bool lease_lost;      /* read or sent under a lease that was lost: see lease_lost() */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
@@ -118,13 +118,13 @@ enum subscription_state {
 /* The health of a webhook; see health.c. Times are of the wall clock, in ms, unless noted. */
 struct health {
     bool failing;
-    bool stored;      /* whether the row says that it is failing */
-    bool off;         /* the row is inactive */
+    bool stored;      /* in the row of webhook_hook, the webhook is failing */
+    bool off;         /* in this row, the webhook is inactive */
     unsigned version; /* changes with each store: rows that were read before are outdated */
-    int64_t failures; /* in a row, counted since the webhook is in memory */
+    int64_t failures; /* consecutive, since the webhook was loaded into memory */
     int64_t since_ms; /* time of the first failure, or the row's failing_since; 0: no failure */
     int64_t success_ms, success_stored_ms;
-    int64_t failed_at_ms;     /* when `failing` was set last, monotonic; 0: not yet */
+    int64_t failed_at_ms;     /* monotonic time when `failing` was last set; 0: never */
     int64_t disable_after_ms; /* from its disablePolicy; 0: it has none */
 };
 
@@ -163,7 +163,7 @@ struct subscription {
     struct queue_flow flow;
     struct queue_flow tests; /* pings, sent at once and even if the webhook is inactive */
     enum subscription_state state;
-    unsigned version;    /* of the row: counts the changes received */
+    unsigned version;    /* number of changes of the row that were reported */
     struct parts *parts; /* NULL: the webhook is deleted, or its row was not read yet */
     struct rate rate;
     bool backlog;
@@ -201,7 +201,7 @@ struct db_task {
     struct db_task *next;
     struct sender *sender;
     int64_t me; /* the id of this host when the task was sent; 0: none */
-    bool busy;  /* until `back` is called; only the worker reads it */
+    bool busy;  /* from db_task_send() to `back`; only the worker reads it */
     bool ok;    /* set by `work`; false if `work` did not run to its end */
     void (*work)(struct bb_request *rq, struct db_task *db_task);
     void (*back)(struct sender *sender, struct db_task *db_task);
@@ -261,8 +261,8 @@ struct reading {
     int64_t webhooks[SENDER_STREAMS], checked[SENDER_STREAMS], most[SENDER_STREAMS];
     int64_t after[SENDER_STREAMS];   /* the log is read after this id; -1: due rows are read */
     int64_t next_ms[SENDER_STREAMS]; /* ms until the next row is due; 0: no such row */
-    int64_t found[SENDER_STREAMS];   /* rows */
-    bool cut[SENDER_STREAMS];        /* some rows were not taken */
+    int64_t found[SENDER_STREAMS];   /* number of rows */
+    bool cut[SENDER_STREAMS];        /* some rows are left for another read */
     int64_t bodies[SENDER_BODIES];   /* ids of large bodies that are in memory: not read again */
     size_t body_count;
     size_t bytes;
@@ -283,14 +283,14 @@ enum { NOTE_WEBHOOK, NOTE_SINCE, NOTE_SUCCESS, NOTE_ASKED, NOTE_EXHAUSTED, NOTE_
 struct recording {
     struct db_task db_task; /* `pairs` has webhooks that were disabled */
     bool plain;             /* the kind of the results: see record_add() */
-    bool verifies;          /* some results are of attempts under a lost lease */
+    bool verifies;          /* some attempts were made under a lease that was lost */
     bool lost;
     size_t count, note_count;
     struct delivery *list[SENDER_RECORD_MAX];
     int64_t columns[SENDER_RECORD_COLUMNS][SENDER_RECORD_MAX],
         notes[NOTE_COLUMNS][SENDER_RECORD_MAX];
     json_t *details;
-    bool noted; /* the results were recorded, and the health with them */
+    bool noted; /* the results were recorded together with the health */
 };
 
 /*
@@ -316,20 +316,20 @@ struct sender {
     const struct webhook_settings *settings;
     EVP_MAC *hmac;
 
-    atomic_bool running, ready;          /* ready: it has a lease */
-    atomic_uint pauses;                  /* received changes of the pause switch */
+    atomic_bool running, ready;          /* ready: this host has a lease */
+    atomic_uint pauses;                  /* number of notifications of the pause switch */
     atomic_uint_fast64_t owned;          /* bits of the shards that this host owns */
     atomic_bool heard_shards, heard_all; /* shards were freed; notifications may have been lost */
     atomic_bool events_wait;             /* events that need expanding were reported */
-    pthread_mutex_t lock;                /* guards from here … */
+    pthread_mutex_t lock;                /* guards `paused` to `counters` */
     bool paused;
     struct delivery_list handoffs;
     struct db_task *db_tasks;
-    struct pairs changed; /* webhooks; see also changed_all */
+    struct pairs changed; /* changed webhooks; if changed_all is set, all may have changed */
     bool changed_all;
     struct pairs heard;              /* new deliveries of owned shards: see sender_heard() */
     struct pairs signals;            /* new deliveries of other shards or of polled webhooks */
-    struct sender_counters counters; /* a copy of `totals` (… to here) */
+    struct sender_counters counters; /* a copy of `totals` */
 
     /* Owned by the worker. */
     struct bb_worker_context *context;
@@ -338,8 +338,8 @@ struct sender {
     int64_t me;          /* the id of this host; 0: none */
     int64_t lease_until; /* in ms of CLOCK_BOOTTIME */
     int64_t tend_at, clean_at, retry_db_at, signal_at;
-    int64_t replay_at;      /* INT64_MAX: no replay is known to run */
-    int64_t expand_at;      /* INT64_MAX: no event is known to need expanding */
+    int64_t replay_at;      /* INT64_MAX: this host knows of no running replay */
+    int64_t expand_at;      /* INT64_MAX: this host knows of no event to be expanded */
     int64_t expand_told_ms; /* time of the last log line about an event that was not expanded */
     int64_t expanding_ms;   /* age of the oldest event to be expanded, as of the last count */
     struct db_task signaling, replaying, leave;
@@ -356,16 +356,16 @@ struct sender {
     bool leaving;     /* deletes its row in webhook_host */
     unsigned tends;
     size_t tasks_pending;   /* database tasks in progress */
-    uint64_t mine, to_give; /* bits of shards: the worker's copy of `owned`; those to give away */
+    uint64_t mine, to_give; /* bits of shards: a copy of `owned`, and shards to give away */
     int64_t cursors[SENDER_SHARDS], gained_ms[SENDER_SHARDS];
     int64_t newest;    /* the highest known id of a delivery */
-    int64_t joined;    /* deliveries up to this id are taken only from the log: see lease_lost() */
+    int64_t joined;    /* delivery_take_handoffs() refuses ids up to this one; the log is read */
     size_t lost_count; /* deliveries in memory with lease_lost */
     int64_t frontier,
-        frontier_xact; /* the next cursor, for use when all xids below frontier_xact have ended */
+        frontier_xact; /* the next cursor, valid when all xids below frontier_xact have ended */
     bool frontier_safe, look_wanted;
     enum look look;
-    uint64_t look_shards; /* the shards that the search covers: owned since it began */
+    uint64_t look_shards; /* shards that this host has owned since the search began */
     struct queue queue;
     struct idmap subscriptions, deliveries, bodies, receivers;
     STAILQ_HEAD(, body) kept; /* the bodies that were read last: see bodies_keep() */
@@ -417,11 +417,11 @@ struct body *body_new(const struct sender_event *event); /* any thread; the call
 void body_release(struct sender *sender, struct body *body);
 void bodies_keep(struct sender *sender, size_t bytes);
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body); /* any thread */
-void delivery_free(struct sender *sender, struct delivery *delivery); /* NULL sender: not queued */
+void delivery_free(struct sender *sender, struct delivery *delivery); /* NULL: body not shared */
 void delivery_free_list(struct delivery_list *list);
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery);
-void delivery_end(struct sender *sender, struct delivery *delivery); /* no attempt or task has it */
+void delivery_end(struct sender *sender, struct delivery *delivery); /* if in no attempt or task */
 void delivery_unsettled(struct sender *sender, struct delivery *delivery);
 bool delivery_is_old(const struct sender *sender, const struct delivery *delivery);
 void delivery_put_back(struct sender *sender, struct queue_flow *flow);

@@ -167,7 +167,7 @@ static void lease_lost(struct sender *sender, bool promoted)
 
 /*
  * Keeps the shards that could not be given away, so record_at() no longer delays results of other
- * shards. The next heartbeat tries again. Deliveries not taken meanwhile are read from the log.
+ * shards. The next heartbeat tries again. Deliveries committed meanwhile are read from the log.
  */
 static void lease_keep(struct sender *sender)
 {
@@ -231,9 +231,9 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
             sender->gained_ms[i] = sender->now_ms;
         }
     lease_set(sender, tending->owned);
-    if (gained) { /* the memory has an old state of these shards */
+    if (gained) { /* the state of these shards in memory may be outdated */
         subscriptions_drop(sender, gained);
-        /* This host must read again what it dropped when it owned these shards before. */
+        /* `recent` has deliveries of these shards that were dropped and must be read again. */
         memset(sender->recent, 0, sizeof(sender->recent));
     }
     if (gained || tending->got[BURIED])

@@ -311,7 +311,7 @@ void queue_put_back(struct queue *queue, struct queue_item *item)
     queue_again(queue, item);
 }
 
-/* Returns the oldest item in aging[age] if it is older than `ms`. Otherwise lowers *wait. */
+/* Returns the oldest item in aging[age] if older than `ms`. Else lowers *wait to the ms left. */
 static struct queue_item *queue_overdue(struct queue *queue, enum queue_age age, int64_t ms,
                                         int64_t now_ms, int64_t *wait)
 {

@@ -54,7 +54,7 @@ struct queue_item {
     int64_t started_ms;
     uint32_t size;   /* bytes in memory, mostly the body; set before queue_admit() */
     uint32_t shared; /* part of `size` that several items share in memory */
-    bool low;        /* it waits until the flow has no other items; set before queue_admit() */
+    bool low;        /* sent after the flow's other items; set before queue_admit() */
     enum queue_place place;
     enum queue_age age; /* of the attempt in flight, at the last queue_tick() */
 };
@@ -74,7 +74,7 @@ struct queue_flow {
     struct queue_item *low; /* the first waiting low item; all items after it are low; NULL: none */
     size_t waiting_count;
     size_t flying;
-    size_t young; /* part of `flying` */
+    size_t young; /* in flight for up to QUEUE_YOUNG_MS */
     size_t held;  /* waiting, flying and resting */
     size_t held_bytes;
     size_t cap;                    /* maximum in flight; adapts */
@@ -97,7 +97,7 @@ struct queue_limits {
 struct queue {
     struct queue_limits limits;
     size_t flying[QUEUE_CLASSES];
-    size_t young[QUEUE_CLASSES]; /* part of `flying` */
+    size_t young[QUEUE_CLASSES]; /* in flight for up to QUEUE_YOUNG_MS */
     /* Shared bytes, such as the body of an event, count once: the caller adds them when the first
      * of their items is admitted, and subtracts them when the last has been released. */
     size_t held_bytes;

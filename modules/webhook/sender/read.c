@@ -18,7 +18,7 @@ enum {
 
 #define AGE(of) "round(extract(epoch FROM now() - " of ") * 1000)::bigint"
 
-/* The log of a webhook. PostgreSQL might plan EXISTS here as a hash of all outcomes. */
+/* The log of a webhook. With NOT EXISTS, PostgreSQL might build a hash of all outcomes. */
 #define LOG                                                                                        \
     "(SELECT d.*, 0 AS tries, d.created_at AS due_at, NULL::timestamptz AS next_at,"               \
     " false AS replay FROM webhook_delivery d WHERE s.after >= 0 AND d.webhook = s.webhook"        \
@@ -117,7 +117,7 @@ static void read_row(struct bb_request *rq, struct reading *reading, const struc
 }
 
 /*
- * Takes the rows of each stream until the bodies would exceed BYTES. A body that several rows share
+ * Selects rows of each stream until the bodies would exceed BYTES. A body that several rows share
  * is read once. Returns 0, or -1 on failure.
  */
 static int read_rows(struct bb_request *rq, struct reading *reading, const struct bb_rows *rows)
@@ -177,7 +177,7 @@ static void read_work(struct bb_request *rq, struct db_task *db_task)
     db_task->ok = rows && !read_rows(rq, reading, rows);
 }
 
-/* Takes a delivery into memory, or frees it. Returns false if it has to be read again. */
+/* Adds a delivery to memory, or frees it. Returns false if it has to be read again. */
 static bool read_admit(struct sender *sender, struct delivery *delivery)
 {
     int64_t id = delivery->node.id;
@@ -195,7 +195,7 @@ static bool read_admit(struct sender *sender, struct delivery *delivery)
     return known && mine;
 }
 
-/* Updates the webhook of stream i after a read. `last`: the last delivery taken; 0: none. */
+/* Updates the webhook of stream i after a read. `last`: the last accepted id; 0: none. */
 static void read_end(struct sender *sender, size_t i, bool ok, int64_t last)
 {
     const struct reading *reading = &sender->reading;
@@ -219,7 +219,7 @@ static void read_back(struct sender *sender, struct db_task *db_task)
     struct reading *reading = (struct reading *)db_task;
     int64_t last[SENDER_STREAMS] = {0};
     struct delivery *delivery;
-    bool ok = db_task->ok && db_task->me == sender->me; /* not read under a lost lease */
+    bool ok = db_task->ok && db_task->me == sender->me; /* the lease of the read is not lost */
 
     while (ok && (delivery = STAILQ_FIRST(&reading->list))) {
         int64_t id = delivery->node.id;
@@ -319,9 +319,9 @@ void read_deliveries(struct sender *sender)
 /*
  * Looks in the database for deliveries that this sender does not have: after it got shards, and
  * after a gap in the notifications. Every few seconds it looks only in the new part of the log,
- * because a host may die between a commit and its notification. Such a look ends at a `frontier`:
- * all transactions that took lower ids have ended. Then the cursors move to this frontier, because
- * no delivery below it can appear any more.
+ * because a host may die between a commit and its notification. This search ends at a `frontier`:
+ * an id below which no delivery can appear any more, because all transactions that got lower ids
+ * have ended. After the search, the cursors move to the frontier.
  */
 #define PAGE_TEXT "4000"
 enum { PAGE = 4000 }; /* rows per statement */
@@ -332,7 +332,7 @@ static const struct bb_sql look_backlog = {
     " AND webhook_shard_of(webhook) = ANY($2::bigint[]) ORDER BY webhook LIMIT " PAGE_TEXT,
     BB_SQL_LONG,
 };
-/* Returns webhooks, and in how many ms their first row is due. One index step per webhook. */
+/* Returns webhooks, and in how many ms their first row is due, with one index step per webhook. */
 static const struct bb_sql look_waiting = {
     "WITH RECURSIVE w(webhook, next_at) AS ((SELECT webhook, next_at FROM webhook_waiting"
     " WHERE webhook > $1::bigint ORDER BY webhook, next_at LIMIT 1) UNION ALL"
@@ -345,7 +345,7 @@ static const struct bb_sql look_waiting = {
     BB_SQL_LONG,
 };
 /* $1 and $3 limit the ids. The id of a delivery with an order is returned as a negative number.
- * Pings are omitted, because the host of the test sends them. */
+ * Pings are omitted, because the host that handles the test's request sends them. */
 static const struct bb_sql look_log = {
     "SELECT webhook, CASE WHEN sequence IS NULL THEN id ELSE -id END FROM webhook_delivery WHERE "
     "id > $1::bigint AND id <= $3::bigint"
@@ -366,7 +366,7 @@ static void look_work(struct bb_request *rq, struct db_task *db_task)
                  bb_query(rq, statements[looking->look], args, looking->look == LOOK_LOG ? 3 : 2));
 }
 
-/* Handles a lack of memory: the next look finds the same rows, because no cursor has moved. */
+/* Handles a lack of memory: the next search finds the same rows, because no cursor has moved. */
 static void look_fail(struct sender *sender)
 {
     sender->look_wanted = true;

@@ -156,7 +156,7 @@ void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all)
     struct pairs *pairs =
         !all && sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
     size_t last = pairs->count - 1;
-    /* the last pair is of the same webhook, and has the same id or the id of an earlier delivery */
+    /* a pair with the same or an earlier id suffices: the owner reads the log from there on */
     bool noted = pairs->count && pairs->webhooks[last] == webhook &&
                  (pairs->ids[last] == id || (pairs->ids[last] > 0 && pairs->ids[last] < id));
     bool news = !noted && !pairs->count;
@@ -188,7 +188,7 @@ void sender_committed(struct sender *sender, const struct sender_event *event,
             STAILQ_INSERT_TAIL(&list, delivery, next);
         } else if (test) {
             waiters_report(waiters, items[i].id, false, 0, 0, "out of memory");
-        } else { /* not taken (another host's shard, or out of memory): the log has it */
+        } else { /* another host's shard, or out of memory: the owner reads the log */
             sender_note(sender, items[i].webhook, items[i].id, false);
         }
     }
@@ -202,7 +202,7 @@ void sender_committed(struct sender *sender, const struct sender_event *event,
     if (sender->running)
         STAILQ_CONCAT(&sender->handoffs, &list);
     pthread_mutex_unlock(&sender->lock);
-    delivery_free_list(&list); /* not empty only if the worker does not run */
+    delivery_free_list(&list); /* STAILQ_CONCAT() has emptied it if the worker runs */
     if (first)
         bb_wake(sender->host, "sender");
 }
@@ -380,7 +380,7 @@ static int64_t sender_idle_ms(struct sender *sender, int64_t tick)
     int64_t wait = tick >= 0 && tick < most ? tick : most;
     const struct bb_heap_node *first = bb_heap_first(&sender->timers);
 
-    /* work whose time has passed waits for an event, which wakes the thread */
+    /* A time that has passed is ignored: the work waits for an event, which wakes the thread. */
     const int64_t times[] = {sender->replay_at, sender->expand_at, sender->retry_db_at,
                              sender->signal_at};
 

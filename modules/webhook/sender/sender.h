@@ -48,7 +48,7 @@ struct sender_item {
 void sender_committed(struct sender *sender, const struct sender_event *event,
                       const struct sender_item *items, size_t count, bool test);
 
-/* Returns how long a row in webhook_waiting keeps other hosts from sending a delivery in flight. */
+/* Returns for how many ms a row in webhook_waiting reserves a delivery in flight for this host. */
 static inline int64_t sender_hold_ms(const struct webhook *webhook)
 {
     return 1000 * (webhook->settings->timeout + 5);
@@ -71,8 +71,8 @@ void sender_queued(struct sender *sender, int64_t webhook, bool ordered);
 void sender_heard(struct sender *sender, const char *payload);
 
 /*
- * Call after a change or deletion of a webhook (0: of any) was committed. From then on no attempt
- * for the webhook starts before the sender has read it again.
+ * Call after a change or deletion of a webhook was committed (0: any webhook may have changed).
+ * From then on no attempt for the webhook starts before the sender has read it again.
  */
 void sender_changed(struct sender *sender, int64_t webhook);
 

@@ -30,8 +30,8 @@ static int rate_set(const struct sender *sender, struct subscription *subscripti
 
     if (!starts)
         return -1;
-    /* Starts that this host does not know count as now if the limit has changed, or as the time at
-     * which this host got the shard if the row is read for the first time. */
+    /* For attempts that this host does not know, assume the latest possible start: now if the limit
+     * has changed, or, at the first read of the row, when this host got the shard. */
     for (size_t i = 0; i < limit; i++)
         starts[i] = subscription->parts ? sender->now_ms : gained_ms;
     for (size_t i = 1; i <= limit && i <= old.limit; i++) /* the latest ones */
@@ -57,7 +57,7 @@ bool rate_admits(struct sender *sender, struct subscription *subscription, size_
     int64_t now_us = 1000 * sender->now_ms, least_us = now_us - PACE_BURST_US;
     int64_t account = subscription->parts->account;
     struct rate *rate = &subscription->rate;
-    struct pace *pace = NULL; /* of the account, or unused; NULL: other accounts use them all */
+    struct pace *pace = NULL; /* the account's or an unused one; NULL: others use all */
 
     for (uint64_t i = 0; i < PACE_PROBES && (!pace || pace->account != account); i++) {
         struct pace *at = &sender->paces[((uint64_t)account + i) % SENDER_PACES];
@@ -233,7 +233,7 @@ static void subscription_apply(struct sender *sender, struct subscription *subsc
     if (!gone)
         health_apply(&subscription->health, after, health_version);
     if (ready)
-        subscription->checked = sender->newest; /* webhook.sweep may have finished some of them */
+        subscription->checked = sender->newest; /* webhook.sweep may have finished deliveries */
     subscription->state = gone ? SUBSCRIPTION_GONE : ready ? SUBSCRIPTION_READY : SUBSCRIPTION_OFF;
     if (gone) {
         if (after && sender->newest)
