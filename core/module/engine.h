@@ -92,7 +92,7 @@ void pause_note(struct engine *engine, const char *reason);
 /* Returns whether work is or may be paused; always false without a database and in a command. */
 bool pause_holds(const struct engine *engine);
 
-/* Like pause_holds(); if work is paused, sets the reason. */
+/* Like pause_holds(); if work is paused, also writes the reason. */
 bool pause_why(struct engine *engine, char *reason, size_t size);
 
 #endif

@@ -467,7 +467,7 @@ static void *module_open_in_place(struct arena *arena, const char *path, char *w
 static void *module_open_file(struct arena *arena, const char *path, char *why, size_t why_size)
 {
     char copy[MODULE_COPY_PATH];
-    /* a file that was loaded in place and then overwritten: module_open_in_place() refuses it */
+    /* for an overwritten file, module_open_in_place() returns the error */
     int fd = module_file_look(path).overwritten ? -1 : module_file_copy(path, copy);
 
     if (fd < 0)

@@ -63,7 +63,7 @@ int pool_run(struct core_request *rq, void (*run)(void *), void *arg);
 /*
  * Worker threads of modules. Each generation has a set of them; each thread has a reference to its
  * generation. They are created before the generation goes live, wait until workers_go(), and run
- * until workers_stop(). They end before the loops, which must still run their bb_run() calls.
+ * until workers_stop(). They end before the loops, because the loops run the workers' bb_run().
  */
 
 struct workers;

@@ -93,8 +93,8 @@ enum quota_result { QUOTA_TAKEN, QUOTA_OWN_FULL, QUOTA_ALL_FULL, QUOTA_NO_MEMORY
 
 /*
  * Adds `more` to the charge. If the charge holds nothing, its owner becomes `owner`; otherwise it
- * keeps its owner. If no other charge counts towards a limit, this charge may exceed the limit:
- * otherwise a charge above the limit could never be taken.
+ * keeps its owner. A charge may exceed a limit if no other charge counts towards it:
+ * otherwise a single large one would always be refused.
  */
 enum quota_result quota_take(struct quota_table *table, struct quota_charge *charge,
                              const struct quota_owner *owner, size_t more,

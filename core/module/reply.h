@@ -74,16 +74,16 @@ void module_error_log(const struct core_request *rq, enum bb_level level, const 
 int module_error(struct core_request *rq, const char *what, const char *detail);
 
 /*
- * Call in a function that waits; `what` is its name. Returns true, after answering, if the call is
- * not allowed: in a hook within a transaction (logs an error, and the event is vetoed), and in a
- * handler that runs only to find further problems.
+ * Call in a function that waits; `what` is its name. If waiting is not allowed, answers and returns
+ * true: in a hook within a transaction, whose event is then vetoed, and in a handler that runs only
+ * to find further problems.
  */
 bool module_error_waits(struct core_request *rq, const char *what);
 
 /* Answers if a module passed NULL as JSON: 503 if memory ran out, otherwise 500 (logged). */
 int module_error_no_json(struct core_request *rq, int status);
 
-/* Call before setting a response. Logs if it replaces a success, or is an error after a commit. */
+/* Call before a response is set. Logs that it replaces a success, or is an error after a commit. */
 void module_error_log_response(const struct core_request *rq, int status);
 
 /* Returns whether a response with this status has a body. */

@@ -645,7 +645,7 @@ static int upload_collect(struct upload *upload, const char *bytes, size_t lengt
     if (!batch->bytes || batch->length + length > ROOM)
         return upload_no_memory(upload);
     if (!batch->counted && batch->length + length >= BODY_LARGE) {
-        /* not earlier, because the kernel allocates a page of the buffer when it is written */
+        /* charges the buffer only now, because its pages use no memory until they are written */
         if (body_take_room(upload->txn, ROOM))
             return -1;
         batch->counted = true;

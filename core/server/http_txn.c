@@ -308,8 +308,8 @@ static void txn_delay_refusal(struct core_request *rq)
 }
 
 /*
- * Checks token and role. Then, in PHASE_ADMISSION, before the body is read, calls txn_enter(). If
- * the request is refused, answers. Fiber only.
+ * Checks token and role. If the body is not read yet (PHASE_ADMISSION), then calls txn_enter().
+ * Answers if the request is refused. Fiber only.
  */
 static void txn_check_role(struct core_request *rq)
 {

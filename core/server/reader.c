@@ -320,7 +320,7 @@ static int reader_take_frame(struct reader *reader)
     char text[16];
 
     if (reader->state == READER_BODY || reader->state == READER_CHUNK) {
-        /* not before data arrives, because then libmicrohttpd would not send 100 (Continue) */
+        /* begins a piece; before data arrives, this would keep libmicrohttpd from sending 100 */
         reader->left = reader->rest < PIECE ? reader->rest : PIECE;
         reader->rest -= reader->left;
         snprintf(text, sizeof text, "%x\r\n", (unsigned)reader->left);
@@ -415,7 +415,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
                         : reader_read_frame(reader, fd);
             given += piece && got > 0 ? (size_t)got : 0;
             if (!got && reader_stop(reader, 400, "The body ends too early"))
-                got = 1; /* not the end of the input: first comes what reader_stop() added */
+                got = 1; /* libmicrohttpd must first get what reader_stop() added */
         }
     }
     return given || got > 0 ? (ssize_t)given : got;

@@ -95,7 +95,7 @@ static void replica_note(struct pg_replica *replica, enum replica_state state, i
 
 /*
  * Runs the statement (NULL: none) when the replica has replayed up to the position. Returns its
- * rows, or NULL. Sets *state, unless the statement itself may have failed.
+ * rows, or NULL. Sets *state if the state of the replica becomes known.
  */
 static struct bb_rows *replica_run(struct core_request *rq, struct pg_replica *replica,
                                    const struct bb_sql *sql, const struct bb_value *values,

@@ -205,8 +205,8 @@ void pg_request_abandon(struct pg_request *request)
 void pg_request_done(struct pg_request *request)
 {
     /*
-     * No other long statement of the owner runs until the caller has read the rows, because
-     * PostgreSQL can send results faster than handlers turn them into responses.
+     * A long statement counts for its owner until the caller has read the rows. This delays the
+     * owner's next one, because PostgreSQL can send results faster than handlers process them.
      */
     bool unread = request->rq && !request->failure.kind && !request->large && request->pool &&
                   request->pool->kind == PG_LONG;

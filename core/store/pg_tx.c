@@ -177,7 +177,7 @@ void pg_tx_end(struct pg_tx *tx)
     struct pg_conn *conn = tx->conn;
 
     if (!conn) {
-        /* a connection may be free although callers wait: their owners had used up their shares */
+        /* the owner has one transaction less, so its next caller may get a free connection */
         for (unsigned i = 0; i < pool->count; i++)
             pg_tx_hand_over(&pool->conns[i]);
         return;
