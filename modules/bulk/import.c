@@ -452,7 +452,7 @@ static bool import_wants(struct bb_request *rq, const char *option)
     return json_is_true(json_object_get(bb_body(rq), option));
 }
 
-/* Returns whether to store the valid rows. If there are others, asks the operator on a terminal. */
+/* Returns whether to store the valid rows. If some are invalid, asks the operator on a terminal. */
 static bool import_goes_on(struct bb_request *rq, struct import *import)
 {
     struct input *input = &import->input;

@@ -20,7 +20,7 @@ struct batch {
     const struct bulk_type *type;
     int64_t checked_ms;             /* when the sender's permission was checked */
     struct bulk_batch all;          /* the rows */
-    int64_t cleared, cleared_bytes; /* number and bytes of the check's findings, now deleted */
+    int64_t cleared, cleared_bytes; /* number and bytes of the deleted findings of the check */
     int64_t succeeded, failed;
     char id[BULK_ID]; /* of the job; empty: there was no job to run */
     int64_t last;     /* number of the last row; 0: no part is left */

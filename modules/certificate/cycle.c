@@ -3,9 +3,9 @@
  * is a period of a group of devices.
  *
  * A reading does not count if it began before the group or before its device joined the group, or
- * if it is longer than a cycle (certificate_counts() in schema.sql). A device counts with at most
- * its ceiling for the time of its readings. Counted energy still counts if the ceiling is lowered
- * later.
+ * if it is longer than a cycle (certificate_counts() in schema.sql). The energy of a device counts
+ * up to its ceiling for the time of its readings. Counted energy still counts if the ceiling is
+ * lowered later.
  *
  * The new energy of all devices is added to the group's carry-over. If the sum reaches the
  * threshold, its whole kWh are issued, and the rest is the new carry-over. Late or voided readings
@@ -60,8 +60,8 @@ static const struct bb_sql chunk = {
     0};
 
 /*
- * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose energy differs from
- * certificate_account, or was above the ceiling there. UNION ALL is used because PostgreSQL, if its
+ * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose energy differs from `wh` in
+ * certificate_account, or whose `over_wh` is not 0. UNION ALL is used because PostgreSQL, if its
  * statistics are old, might execute a join by comparing all rows with each other. A reading that
  * begins in the cycle always counts.
  */
@@ -209,7 +209,7 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
     int64_t carry = bb_cell_int(rq, rows, 0, 1);
 
     if (!cycle->most) {
-        /* devices with about 200,000 hourly readings in a cycle: week, month, quarter, year, day */
+        /* devices that have about 200,000 hourly readings in a week, month, quarter, year or day */
         static const char initials[] = "wmqy";
         static const int64_t sizes[] = {1200, 300, 100, 24, 8000};
         size_t size = strcspn(initials, bb_format(rq, "%.1s", bb_cell(rq, rows, 0, 2)));

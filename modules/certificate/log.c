@@ -132,8 +132,8 @@ static enum way log_filter_way(const struct filter *filter)
 
 /*
  * Runs a statement with these parameters: $1 and $2 scope, $3 device, $4 from, $5 before, $9 group,
- * $10 status, $11 lowest and $12 highest Wh, $13 whether any device matches, $14 to $18 the
- * properties of devices, $19 the selected devices. Each statement defines $6 to $8 itself.
+ * $10 status, $11 lowest and $12 highest Wh, $13 whether to ignore $14 to $18, the properties of
+ * devices, $19 the selected devices. Each statement defines $6 to $8 itself.
  */
 static const struct bb_rows *log_filter_query(struct bb_request *rq, const struct filter *filter,
                                               const struct bb_sql *sql, struct bb_value sixth,

@@ -79,7 +79,7 @@ struct http_request {
     bool servers_fault; /* if not HTTP_ANSWERED: the server or its network is the reason, not this
                          * machine, its name servers or the address guard */
     int status;         /* HTTP status of the response, complete or not; 0: no response */
-    char *bytes;        /* the body, which the caller frees; a NUL follows; NULL: empty */
+    char *bytes;        /* the body and a NUL, which the caller frees; NULL: no body */
     size_t received;    /* length of `bytes` */
     int sendings;       /* how often libcurl began to send the request */
     bool head_ended;    /* the empty line after the last header was received */

@@ -251,8 +251,8 @@ int64_t zone_local(const struct zone *zone, int64_t at_ms)
 }
 
 /*
- * Tries the offset that is valid a day before, and the one that is valid a day after. Others are
- * possible only if a zone changes twice within two days. An offset fits if it is valid at the
+ * Tries the offset that is valid a day before, and the one that is valid a day after. Other offsets
+ * are possible only if a zone changes twice within two days. An offset fits if it is valid at the
  * instant that it yields. If neither fits, the clocks skip the local time.
  */
 struct zone_times zone_times(const struct zone *zone, int64_t local_ms)

@@ -83,7 +83,7 @@ const struct bb_field device_fields[DEVICE_BODY_FIELDS] = {
 
 /* ---- values: each function returns the normalized text, or sets *problem ---- */
 
-/* Returns the length of the white-space character at `at`, or 0. The host trims them, too. */
+/* Returns the length of the white-space character at `at`, or 0 if it is another character. */
 static size_t fields_blank_at(const char *at)
 {
     utf8proc_int32_t code;

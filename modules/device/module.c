@@ -222,7 +222,7 @@ static const struct bb_part update_parts[] = {
 
 #define REFERENCE "/api/reference"
 
-/* Reads may also conflict, because several devices can have the same serial number. */
+/* GET may also fail with 409, because several devices can have the same serial number. */
 #define FOUND_BY(segment_rows)                                                                     \
     .roles = DEVICE_ROLES, .errors = conflict, .segments = BB_TABLE(segment_rows),                 \
     .query = BB_TABLE(organization_query)

@@ -310,7 +310,7 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
     request->length += (size_t)length;
 }
 
-/* Stores an element's value. At the end of an object, lists it if it is busbar's and old. */
+/* Stores an element's value. Lists an object at its end if it is busbar's and old enough. */
 static void s3_element_ends(void *arg, const XML_Char *name)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

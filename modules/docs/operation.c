@@ -209,7 +209,7 @@ static bool responses_has_query(const struct bb_route *route, const char *name)
     return false;
 }
 
-/* A reply row named "." is the whole body. The host adds warnings (docs/reference.md). */
+/* Makes the schema of a reply. A row named "." is all of it. The host adds the warnings. */
 static json_t *responses_schema(struct docs_maker *maker, const struct bb_route *route)
 {
     const struct bb_field *first = BB_ROW(bb_field, route->reply, 0);

@@ -72,7 +72,7 @@ static const struct bb_field settings[] = {
         "abandoned deliveries."),
 };
 
-/* Without the module webhook, the host only warns that nobody declares these events. */
+/* Without the module webhook, the host only warns that no module declares these events. */
 #define NOTICE(name) {.event = (name), .kind = BB_WITHIN, .within = mail_within}
 static const struct bb_hook hooks[] = {
     NOTICE("webhook.failing"),

@@ -274,7 +274,7 @@ int reading_place_moments(struct bb_request *rq, struct reading_submission *subm
         rising += items[i].sent_end.ms > items[i - 1].sent_end.ms;
         falling += items[i].sent_end.ms < items[i - 1].sent_end.ms;
     }
-    bool turned = falling > rising; /* the latest reading was sent first */
+    bool turned = falling > rising; /* the items are in descending order */
 
     for (size_t i = 0; i < count; i++) {
         size_t at = turned ? count - 1 - i : i;
