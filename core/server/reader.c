@@ -398,7 +398,7 @@ ssize_t reader_recv(struct reader *reader, int fd, char *into, size_t size)
     ssize_t got = 1;
 
     reader->drained =
-        reader->drained && reader->state == READER_DONE; /* only then does reader_waits() use it */
+        reader->drained && reader->state == READER_DONE; /* in other states this call reads again */
     while (given < size && got > 0) {
         bool piece = reader->left > 0;
 
