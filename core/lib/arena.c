@@ -31,7 +31,7 @@ struct arena {
     struct undo *undos;
     char *free, *end;   /* the rest of the current block */
     size_t block_size;  /* of the next block */
-    atomic_size_t size; /* of all blocks, plus arena_count() */
+    atomic_size_t size; /* of all blocks, plus the bytes of arena_count() */
     bool starved;
 };
 

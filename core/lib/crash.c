@@ -66,8 +66,8 @@ enum { FIELDS = 11 };
 
 struct report {
     uintptr_t address; /* the address that caused the fault */
-    bool sent;         /* sent by a process, not raised by an instruction */
-    bool foreign;      /* sent by another process: no module is at fault */
+    bool sent;         /* the signal was sent by a process, not caused by an instruction */
+    bool foreign;      /* another process sent the signal, so no module is at fault */
     const ucontext_t *context;
     char name[16];                   /* "SIGSEGV"; "": no signal */
     const char *exit;                /* the function that was called, "exit()"; NULL: a signal */
@@ -369,7 +369,7 @@ static void crash_names(struct report *of)
     }
 }
 
-/* Writes the frames as text, even if the stage crash_names() has faulted (truncated file). */
+/* Writes the frames as text, even if crash_names() has faulted, as on a truncated file. */
 static void crash_stack(struct report *of)
 {
     char text[FRAME_TEXT], *stack = of->who.stack;

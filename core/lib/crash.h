@@ -5,11 +5,11 @@
  * default effect and ends the process. A call of exit() or _exit() is reported in the same way,
  * unless the host has called crash_exits() before.
  *
- * The handler runs on an alternate stack (thread_name() creates one for each thread). It uses
- * async-signal-safe functions, vsnprintf(), which neither allocates nor locks for texts and
- * integers (glibc), and backtrace(), which is safe after a first call: libgcc finds frames without
- * a lock (glibc 2.35 and later). If writing a part of the report faults, this part is omitted. A
- * build with a sanitizer leaves the signals to the sanitizer.
+ * The handler runs on an alternate stack (thread_name() creates one for each thread). Besides
+ * async-signal-safe functions it calls vsnprintf() and backtrace(). In glibc 2.35 and later,
+ * vsnprintf() neither allocates nor locks for texts and integers, and neither does backtrace()
+ * after its first call. If a part of the report faults, this part is omitted. With a sanitizer
+ * there are no crash reports, because the sanitizer handles the signals.
  */
 #ifndef CORE_CRASH_H
 #define CORE_CRASH_H

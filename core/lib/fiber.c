@@ -17,8 +17,8 @@ enum { FIBER_STACK = 64 * 1024 };
 #endif
 
 /*
- * The guard below each stack: addresses that are not accessible. Code without
- * -fstack-clash-protection also faults there, unless a stack frame is larger than the guard.
+ * The guard: addresses below each stack that are not accessible, so that a stack overflow faults.
+ * It is large because code without -fstack-clash-protection can skip it with a larger stack frame.
  */
 enum { GUARD = 1024 * 1024, FIBER_MAP = GUARD + FIBER_STACK };
 

@@ -535,7 +535,7 @@ static bool field_empty_is_absent(const struct bb_field *field, const struct pro
 
 /*
  * Converts a whole number to its digits, and removes blanks around a string, if the field allows
- * this. Returns a new reference. Other numbers stay, because their original text is unknown.
+ * this. Returns a new reference. Does not convert a fraction, because its digits are unknown.
  */
 static json_t *field_as_string(const struct bb_field *field, json_t *value,
                                struct problems *problems)
@@ -622,7 +622,7 @@ static json_t *field_text_value(const struct bb_field *field, json_t *value,
     return normal == text ? json_incref(value) : json_string(normal);
 }
 
-/* Accepts 5.0 as 5, because some clients have no whole numbers. */
+/* Accepts 5.0 as 5, because some clients have no integer type. */
 static json_t *field_int_value(const struct bb_field *field, json_t *value,
                                const struct place *place, struct problems *problems)
 {

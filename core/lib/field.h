@@ -48,7 +48,7 @@ struct problems {
     struct arena *arena;
     struct problem *list;
     size_t count; /* at most PROBLEMS_MAX; further ones are dropped */
-    /* NULL: values must match exactly; otherwise gets the warnings of tolerant reading */
+    /* NULL: strict; otherwise values such as "5" for 5 are accepted, and warnings are added */
     json_t **warnings;
 };
 
@@ -68,7 +68,7 @@ void problems_list(const struct problems *problems, json_t *list);
  */
 void problem_set_code(json_t *object, const char *member);
 
-/* Returns a row. A module's table must be copied before (module_descriptor_copy()). */
+/* Returns a row of a host's table, or of a module's table copied by module_descriptor_copy(). */
 static inline const struct bb_field *field_at(const struct bb_table *fields, size_t index)
 {
     return &((const struct bb_field *)fields->rows)[index];

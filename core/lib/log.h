@@ -57,8 +57,8 @@ void log_pairs(enum bb_level level, const char *message, const struct log_pair *
                size_t count);
 
 /*
- * A pair whose value is a number; its text is valid until the end of the block. The log writes the
- * key without the '#'. In JSON lines, the value after such a key is a number, others are strings.
+ * Expands to a key with '#' and the text of a number, which is valid until the end of the block.
+ * The log does not write the '#', but then writes the value as a number in JSON lines.
  */
 #define LOG_NUMBER(key, number) LOG_NUMBER_IF(true, key, number)
 #define LOG_NUMBER_IF(condition, key, number)                                                      \

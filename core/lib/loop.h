@@ -37,8 +37,8 @@ static inline void timer_clear(struct bb_heap *timers, struct timer *timer)
 }
 
 /*
- * The period of checks and of the PostgreSQL listener's queries (valid for 900 ms) in an idle loop.
- * Jobs start at multiples of the same period (job.c), so that the processor wakes once for both.
+ * An idle loop checks its pools and queries PostgreSQL in this interval, which must be below 900 ms
+ * (FRESH_MS). Jobs start at multiples of it (job.c), so that the processor wakes once for all.
  */
 enum { TIMER_IDLE_MS = 500 };
 

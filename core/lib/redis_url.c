@@ -51,7 +51,7 @@ static int url_decode(const char *at, const char *end, struct arena *arena, cons
     return *out && **out ? 0 : -1;
 }
 
-/* Reads "/name/database" (Sentinel) or "/database". "/database" may be missing in both. */
+/* Reads "/database", after "/name" for Sentinel. The database is optional. */
 static int url_path(const char *at, bool sentinel, struct arena *arena, struct redis_url *url)
 {
     const char *end = at + strlen(at);

@@ -288,7 +288,7 @@ static const struct setting_node *settings_member(const struct setting_node *map
     return at;
 }
 
-/* Returns whether the value is empty: null, ~ or no text, without quotes. */
+/* Returns whether the node is null in YAML: null, ~ or no text, without quotes. */
 static bool settings_is_null(const struct setting_node *node)
 {
     const char *text = node->plain ? node->text : NULL;

@@ -83,7 +83,7 @@ const struct setting_section *settings_bind(struct settings *settings, const cha
                                             const struct bb_table *fields,
                                             struct setting_problems *problems);
 
-/* Marks a section as known without reading it, because its module could not be loaded. */
+/* Makes settings_unknown() skip the section of a module that could not be loaded. */
 void settings_claim(struct settings *settings, const char *section);
 
 /* Returns whether an installed module has this name. */
@@ -98,7 +98,7 @@ void settings_unknown(struct settings *settings, settings_is_module *is_module, 
 
 /*
  * Adds a problem for each setting that only a restart can change (BB_RESTART) and that differs from
- * the live settings. Skips sections that are bound in only one of the two.
+ * the live settings. Skips sections that only one of them has bound.
  */
 void settings_fit(const struct settings *settings, const struct settings *live,
                   struct setting_problems *problems);

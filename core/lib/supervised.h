@@ -94,7 +94,7 @@ void supervised_begin(void);
 /* Returns whether there is a supervisor. Any thread. */
 bool supervised(void);
 
-/* Ends the quarantine of all modules, also for the supervisor. Call after a reload. */
+/* Ends the quarantine of all modules, here and in the supervisor. Call after a reload. */
 void supervised_forgive(void);
 
 /* Sets the log format of the supervisor. */

@@ -106,7 +106,7 @@ static void thread_limit(const char *directory, bool v2, long *processors)
 {
     static const char *const names[][2] = {{"cpu.cfs_quota_us", "cpu.cfs_period_us"},
                                            {"cpu.max", NULL}};
-    long numbers[2] = {0, 0}; /* "max" and -1: no limit */
+    long numbers[2] = {0, 0}; /* quota and period; without a limit, the quota is 0 or -1 */
     char path[PATH_MAX + 64];
 
     for (int i = 0; i < 2 && names[v2][i]; i++) {

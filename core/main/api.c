@@ -221,7 +221,7 @@ json_t *api_check(struct bb_request *rq, const struct bb_table *fields, json_t *
     return checked;
 }
 
-/* Returns the header Authorization, of any scheme, only to routes with BB_OAUTH_ERRORS. */
+/* Authorization is hidden from modules, except on routes with BB_OAUTH_ERRORS. */
 const char *api_header(struct bb_request *rq, const char *name)
 {
     const struct http_txn *txn = http_txn_of(rq);

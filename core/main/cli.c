@@ -21,8 +21,8 @@ struct cli_command {
     const char *summary; /* one line for the list */
     const char *help;    /* further explanation */
     /*
-     * The words that the command accepts, as shown in the usage; NULL: only -c, --env-file and
-     * --help. If `words` is one option, as in "[--json]", the command gets no other words.
+     * The words that may follow, as shown in the usage; NULL: only -c, --env-file and --help. If
+     * `words` is a single option, such as "[--json]", other words are refused before `run`.
      */
     const char *words;
 };
@@ -77,8 +77,8 @@ bool cli_is_command(const char *name)
  * So a command uses the same configuration as the service. The file has the syntax of
  * EnvironmentFile= in systemd: a line is NAME=value; blank lines and lines that begin with # or ;
  * are ignored. At the beginning of a value, and after a closing quote, ' and " quote the following
- * text, which may span lines; elsewhere they are ordinary characters. A backslash removes the
- * meaning of the next character; at the end of a line it continues the value in the next line.
+ * text, which may span lines; elsewhere they are ordinary characters. A backslash makes the
+ * next character ordinary; at the end of a line it continues the value in the next line.
  * Other lines are errors, although systemd ignores them.
  */
 
@@ -126,8 +126,8 @@ static const char *env_file_take_variable(struct place *place)
     name[length] = '\0';
     place->at = name + length + 1;
     char *value = place->at, *out = value, *kept = value; /* blanks after `kept` are removed */
-    char quote = 0;     /* the quote around the character; 0: none */
-    bool plain = false; /* the text before is not quoted, so quotes have no meaning */
+    char quote = 0;     /* the quotation mark that is open; 0: none */
+    bool plain = false; /* follows unquoted text, so quotes are ordinary characters */
 
     for (; *place->at && (quote || !env_file_is_end(*place->at)); place->at++) {
         char c = *place->at;
@@ -337,7 +337,7 @@ static bool cli_accepts(const char *words, const char *word)
     return !strncmp(words + 1, word, length) && !strcmp(words + 1 + length, "]");
 }
 
-/* Parses -c, --env-file and --help; other words are left to commands that accept some. */
+/* Parses -c, --env-file and --help, and passes other words to the command if it accepts them. */
 static int cli_run_command(struct cli *cli)
 {
     char two_words[64];

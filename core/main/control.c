@@ -217,7 +217,7 @@ static json_t *status_generations_json(struct engine *engine)
             json_pack("{si ss sf so sI si so so}", "number", (int)g->number, "state", state,
                       "seconds", (double)(now - since) / 1000, "cutInSeconds",
                       drains ? json_real((double)(g->cut_ms - now) / 1000) : json_null(),
-                      /* without this function's reference, and the engine's */
+                      /* excludes this function's reference and the engine's */
                       "holders", (json_int_t)(holders - (old ? 1 : 2)), "workers",
                       (int)workers_running(g->workers), "modules", modules, "pools", pools));
     }
@@ -353,7 +353,7 @@ static json_t *status_database_json(struct engine *engine)
                      status_known_json(connection), "noWrites", pg_listener_no_writes());
 }
 
-/* Returns the bound of the bucket with the 99th percentile, in milliseconds; 0: no times. */
+/* Returns the upper bound of the 99th percentile's bucket in milliseconds; 0 if nothing counted. */
 static double status_p99_ms(const struct account *account)
 {
     struct meter_times times;

@@ -197,7 +197,7 @@ int hang_watch_begin(void)
 
     pthread_cond_init(&watch.news, NULL);
     pthread_sigmask(SIG_BLOCK, NULL, &before);
-    signals_block(&set); /* inherited by the new thread; another thread handles the signals */
+    signals_block(&set); /* the new thread inherits the mask; another thread handles signals */
     int failed = pthread_create(&watch.thread, NULL, watch_main, NULL);
 
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -46,7 +46,7 @@ struct reloader {
  * migrated the database.
  */
 
-enum { AGAIN_TICKS = 10, LOOK_TICKS = 40, TICK_US = 50000 }; /* pauses after failed attempts */
+enum { AGAIN_TICKS = 10, LOOK_TICKS = 40, TICK_US = 50000 }; /* pauses between attempts */
 
 struct migrator {
     pthread_t thread;
@@ -421,7 +421,7 @@ static void reload_swap(struct engine *engine, struct generation *g)
 
 /* ---- building: each function returns 0, or -1 with problems added ---- */
 
-/* If a module's schema is new, migrates the database, or, without database.migrate, checks it. */
+/* If a schema has changed, migrates the database, or only checks it if database.migrate is off. */
 static int reload_migrate(const struct generation *from, const struct generation *to,
                           struct setting_problems *problems)
 {

@@ -278,7 +278,7 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-/* Runs the loops, and the other threads for as long as the loops run. */
+/* Starts the other threads, runs the loops until they end, and then ends the other threads. */
 static int engine_serve_beside(struct engine *engine, const sigset_t *set)
 {
     struct control *control = NULL;
