@@ -7,8 +7,8 @@
  * for a number and a whole number for a string. For a field that is not required, "" is treated as
  * absent (except with BB_EMPTY), and null is treated as absent with BB_NULLABLE. The `warnings` of
  * the response report such changes. Texts with BB_VERBATIM or BB_SECRET keep their white space,
- * secrets are not converted from numbers, and BB_ANY is passed as sent, except for "" with
- * BB_NULLABLE. Settings and options must match their type exactly.
+ * secrets are not converted from numbers, and BB_ANY is passed as sent, except that "" is absent
+ * with BB_NULLABLE. Settings and options must match their type exactly.
  *
  * People distinguish accounts and organizations by how their names look. Therefore e-mails and
  * texts with BB_NAME are refused if they contain control characters, invisible characters,

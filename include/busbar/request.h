@@ -52,7 +52,7 @@ static inline void bb_defer(struct bb_request *rq, void (*undo)(void *), void *a
  * Calls work(rq, arg) with a separate memory arena, and returns the result of `work`. Everything
  * allocated, deferred or queried during the call is released when it ends; earlier memory stays.
  * Use it in jobs and commands that repeat the same work, because their memory would grow until they
- * end. Do not reply in `work`: the headers would be lost. A nested call only calls `work`.
+ * end. Do not reply in `work`: the headers would be lost. A nested call uses the same arena.
  */
 static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_request *rq, void *arg),
                              void *arg)

@@ -163,8 +163,8 @@ struct bb_devices {
 
 /*
  * "documents:NAME" 1: a store for contents that are too large or too rarely read for the database.
- * Find it with bb_service_at(). Call its functions with bb_call_as(), which gets a pointer to the
- * struct that the comment of the function names. They park. Contents are never deleted.
+ * Find it with bb_service_at(). Its functions park. Call them with bb_call_as(), whose `arg` is the
+ * struct that the comment of the function names. Contents are never deleted.
  */
 #define BB_DOCUMENTS "documents:"
 

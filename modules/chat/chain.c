@@ -35,10 +35,10 @@
 
 // clang-format off
 /*
- * Selects the seq range of archived messages that a page needs (null: none). The page has up to
- * `most` bytes; `order` is "" or DESC. `inside` is true if the page's range has all messages of
- * part `a`. The page needs parts until they have `most` bytes, and one more part: the page's last
- * message names the uuid of the next message, which may be in that part.
+ * Selects the first and last seq of the archived messages that a page needs (null: none). The page
+ * has up to `most` bytes. `order` is DESC if it reads backward, otherwise "". `inside` is true
+ * unless the page begins within part `a`. Parts are selected until they have `most` bytes, and one
+ * more, because the page's last message names the uuid of the next message.
  */
 #define ARCHIVED(conversation, condition, inside, order, most)                                     \
     "(SELECT min(a.first) AS first, max(a.last) AS last FROM (SELECT a.*, coalesce(sum("           \

@@ -1,6 +1,6 @@
 /*
- * The state of a generation; which conversations a caller sees, and for which e-mails it may act;
- * the cache of conversations; the JSON of the API and of the events.
+ * Checks which conversations a caller sees and for which e-mails it may act. Also has the state of
+ * a generation, the cache of conversations, and the JSON of the API and the events.
  *
  * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organizations, and
  * acts in them for any e-mail, except the e-mails of other organizations' accounts. A participant

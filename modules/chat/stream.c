@@ -504,7 +504,7 @@ void chat_typing_heard(void *state, const char *payload)
     struct bb_chunk *chunk = at && *at == '\n' ? chat_chunk(hub->host, at + 1) : NULL;
 
     pthread_mutex_lock(&hub->lock);
-    if (chunk && hub->page) /* streams exist; one with a full queue lags from this page on */
+    if (chunk && hub->page) /* otherwise there are no streams; listener_full() uses the page */
         bb_stream_publish_to(hub->host, topics, count, chunk);
     pthread_mutex_unlock(&hub->lock);
     bb_chunk_release(hub->host, chunk);

@@ -54,7 +54,7 @@ static void scope_refresh(struct bb_request *rq, void *arg)
             account = bb_cell_int(rq, rows, i, 0);
             int known = accounts->scope_of(found.state, rq, account, &scope);
 
-            if (!known) /* the account was deleted; the rows of its webhooks stay */
+            if (!known) /* the account was deleted, but not its webhooks */
                 scope = (struct bb_account_scope){.email = ""};
             if (known < 0 ||
                 !bb_query(rq, &write_scope,

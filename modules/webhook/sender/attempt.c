@@ -420,8 +420,8 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 }
 
 /*
- * Handles an attempt that this host did not send, or cut off. It does not count: the delivery keeps
- * its number of tries, and its flow keeps its class.
+ * Handles an attempt that was not sent, or that this host cut off. It does not count: the delivery
+ * keeps its number of tries, and its flow keeps its class.
  */
 static void attempt_take_back(struct sender *sender, struct delivery *delivery)
 {
@@ -574,7 +574,7 @@ static json_t *attempt_text(const char *text, size_t length)
 
             clean[i] = plain ? text[i] : '?';
         }
-        for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* it may cut a character */
+        for (size_t cut = 0; !json && cut < 4 && cut <= length; cut++) /* end of a cut character */
             json = json_stringn(clean, length - cut);
     }
     return json;

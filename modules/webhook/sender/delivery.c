@@ -66,7 +66,7 @@ struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body)
 
 void delivery_free(struct sender *sender, struct delivery *delivery)
 {
-    if (delivery->test) /* unless an attempt was reported */
+    if (delivery->test) /* no effect if an attempt was reported before */
         waiters_report(delivery->test, delivery->node.id, false, 0, 0, "the attempt was postponed");
     body_release(sender, delivery->body);
     json_decref(delivery->details);

@@ -195,7 +195,7 @@ struct pairs {
  * A database task. `work` runs on a loop of the host. Then the worker thread calls `back`, unless
  * `back` is NULL or the worker has ended. If a task is not ok, the sender waits SENDER_AGAIN_MS
  * before it uses the database again. The struct is the first member of the task's data, which is a
- * member of the sender: each task runs once at a time, and owns its data while it is busy.
+ * member of the sender: a task never runs twice at a time, and owns its data while it is busy.
  */
 struct db_task {
     struct db_task *next;

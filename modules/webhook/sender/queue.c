@@ -8,7 +8,7 @@
 #define NEAR_CAP 4    /* added to the number in flight that a fast flow's traffic needs */
 #define RATE_MAX 2    /* limit of a flow's rate, in deliveries per millisecond */
 #define DRAIN_MS 1000 /* time in which a flow's waiting items should be sent */
-#define FAR_MS 20     /* from this mean on, each delivery raises the cap; below, each cap-th one */
+#define FAR_MS 20     /* with a lower mean, only every `cap`-th delivery raises the cap */
 #define WHILE 64      /* deliveries per struct queue_pace */
 #define SURE 8        /* deliveries after which their mean decides if a flow stays slow */
 #define UNPROVED 8    /* divides the limits of a flow that is not fast, or fails */
@@ -227,7 +227,7 @@ static double queue_mean_ms(const struct queue_flow *flow)
 
 /*
  * Moves the cap toward the number in flight that the flow's traffic needs. Called after a delivery
- * that took up to QUEUE_SLOW_MS. Lowers a cap that is too high at once; otherwise adds 1.
+ * that took up to QUEUE_SLOW_MS. Lowers at once a cap that is too high; otherwise adds 1.
  */
 static void queue_grow(const struct queue *queue, struct queue_flow *flow, int64_t now_ms)
 {

@@ -228,7 +228,7 @@ static void read_back(struct sender *sender, struct db_task *db_task)
         STAILQ_REMOVE_HEAD(&reading->list, next);
         while (reading->webhooks[i] != delivery->webhook)
             i++;
-        if (reading->cut[i]) /* taking it would break the order of the log */
+        if (reading->cut[i]) /* adding it would break the order of the log */
             delivery_free(NULL, delivery);
         else if (!read_admit(sender, delivery))
             reading->cut[i] = true;

@@ -178,7 +178,7 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
         delivery_rest(sender, delivery, left_ms);
         return;
     }
-    if (delivery->sequence && !retries) /* the next one of its key may be sent */
+    if (delivery->sequence && !retries) /* the next delivery of its key may be sent */
         sender_queued(sender, delivery->webhook, true);
     if (retries && owner)
         subscription_due(sender, subscription, sender->now_ms + left_ms);
@@ -217,7 +217,7 @@ static void record_back(struct sender *sender, struct db_task *db_task)
 /* ---- a batch -------------------------------------------------------------------------------- */
 
 /*
- * Adds the result of an attempt to a batch. The result waits for further results, but not beyond
+ * Adds the result of an attempt to a batch. The result waits for further results, at most until
  * the next attempt. It is plain if the delivery succeeded and has no row in webhook_waiting. While
  * a statement that gives shards away may insert such rows, no result is plain.
  */
@@ -326,6 +326,6 @@ void record_results(struct sender *sender)
     }
     json_decref(recording->details);
     recording->details = NULL;
-    if (!STAILQ_EMPTY(results)) /* otherwise, all were ended */
+    if (!STAILQ_EMPTY(results)) /* memory ran out */
         sender->retry_db_at = sender->now_ms + SENDER_AGAIN_MS;
 }
