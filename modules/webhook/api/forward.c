@@ -111,7 +111,7 @@ static int forward(void *state, struct bb_request *rq, const char *destination)
         offset = bb_cell_int(rq, rows, batch.published - 1, 0);
     else if (dropped_to)
         offset = dropped_to; /* so that the loss is logged only once */
-    /* Commit even an unchanged offset: then the destination's other webhooks come first. */
+    /* Commit even an unchanged offset: the new committed_at lets other webhooks come first. */
     if (!bb_query(rq, &commit,
                   BB_ARGS(bb_i(hook), bb_t(destination), bb_i(offset), bb_i(timeline))))
         return forward_failed(rq, destination);
