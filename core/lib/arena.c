@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define ALIGNMENT 16
-#define FIRST_BLOCK 3072 /* a request with its HTTP transaction, or a statement with its values */
+#define FIRST_BLOCK 3072 /* bytes; enough for a request with its HTTP transaction */
 #define IDLE_BLOCKS 512  /* first blocks that a thread keeps for the next arenas */
 #define LAST_BLOCK 65536
 #define LARGEST ((size_t)1 << 32) /* larger requests are bugs */

@@ -614,7 +614,7 @@ bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot)
 
     if (!atomic_load(&installed))
         return false;
-    while (!sem_trywait(&answered)) /* a response that came too late */
+    while (!sem_trywait(&answered)) /* discards late responses to earlier calls */
         ;
     atomic_store(&wanted, thread);
     if (!pthread_kill(thread, SNAPSHOT_SIGNAL)) {

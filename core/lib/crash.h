@@ -32,8 +32,8 @@ struct crash_snapshot {
     char module[64], kind[32], what[192], request[64], stack[1000];
 };
 /*
- * Sends a signal to a thread, which then records its current activity, with its stack in the form
- * "function (module) < caller …". Returns false if the thread does not respond, or the build has a
+ * Sends a signal to a thread, and waits until its handler has stored what the thread is doing, with
+ * a stack "function (module) < caller …". Returns false if the thread does not respond, or with a
  * sanitizer. One caller at a time.
  */
 bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot);

@@ -80,7 +80,7 @@ const struct problem_row problem_rows[] = {
 
 /* ---- finding the code of a problem by its text ---- */
 
-/* Returns a new JSON value for a parameter; NULL: the text is no such value, or no memory. */
+/* Returns a new JSON value for a parameter; NULL: the text is invalid for it, or no memory. */
 static json_t *problem_value(const char *name, const char *text, size_t length)
 {
     char number[24], *after;
@@ -535,7 +535,7 @@ static bool field_empty_is_absent(const struct bb_field *field, const struct pro
 
 /*
  * Converts a whole number to its digits, and removes blanks around a string, if the field allows
- * this. Returns a new reference. Does not convert a fraction, because its digits are unknown.
+ * this. Returns a new reference. Keeps a fraction, because the client's digits (1.50) are unknown.
  */
 static json_t *field_as_string(const struct bb_field *field, json_t *value,
                                struct problems *problems)

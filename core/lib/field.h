@@ -102,8 +102,8 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
 json_t *field_json(const struct bb_field *field, const char *text);
 
 /*
- * Warnings are texts about ignored input. The JSON object of a response has them in `warnings`, and
- * their fields and codes in `warningDetails`. They never contain the client's values.
+ * Warnings are texts about input that was ignored or changed; they never contain its values. The
+ * JSON object of a response has them in `warnings`, and their fields and codes in `warningDetails`.
  */
 #define WARNINGS_MAX 64 /* further ones are dropped */
 
@@ -116,7 +116,7 @@ BB_PRINTF(2, 0) int warnings_vadd(json_t **warnings, const char *format, va_list
 
 /*
  * Checks queries ("a=1&b=2") against a table of fields, and reads form bodies of the same syntax.
- * If a parameter of a query occurs twice, the last one is used. Undeclared names are listed.
+ * If a parameter of a query occurs twice, the last one is used. Lists undeclared names.
  * Results are in the arena; one thread at a time.
  */
 

@@ -123,7 +123,7 @@ static char *json_in_widen(const char *text)
             strtoll(text, NULL, 10);
         bool huge = errno == ERANGE && !memchr(text, '.', length) && (text[length] | 0x20) != 'e';
 
-        if (*text == '"') { /* a whole string, with its quotes */
+        if (*text == '"') { /* copies a string unchanged, with its quotes */
             for (length = 1; text[length] && text[length] != '"'; length++)
                 length += text[length] == '\\' && text[length + 1];
             length += text[length] != '\0';
@@ -230,7 +230,7 @@ struct sink {
     size_t used, size;
 };
 
-/* Appends bytes. Returns 0, or -1 if memory ran out, like the functions below. */
+/* Appends bytes. Returns 0, or -1 if memory ran out. */
 static int json_out_put(struct sink *sink, const char *bytes, size_t length)
 {
     if (length >= sink->size - sink->used) { /* room for a NUL, too */

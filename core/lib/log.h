@@ -70,9 +70,9 @@ static inline const char *log_number(int64_t number, char out[TEXT_INTEGER_SIZE]
 }
 
 /*
- * Like log_pairs(); usable in signal handlers, and while other threads hang. Writes the
- * line directly to the descriptor, even if the buffer still contains earlier lines. Drops the line
- * if the descriptor accepts no bytes for 100 ms. Async-signal-safe.
+ * Like log_pairs(); usable in signal handlers, and while other threads hang. Writes the line
+ * directly to the descriptor, even if the buffer still contains earlier lines. Drops the line if
+ * the descriptor accepts no bytes for 100 ms. Async-signal-safe.
  */
 void log_now(enum bb_level level, const char *message, const struct log_pair *pairs, size_t count);
 

@@ -98,7 +98,7 @@ void settings_unknown(struct settings *settings, settings_is_module *is_module, 
 
 /*
  * Adds a problem for each setting that only a restart can change (BB_RESTART) and that differs from
- * the live settings. Skips sections that only one of them has bound.
+ * the live settings. Skips sections that only `settings` or only `live` has bound.
  */
 void settings_fit(const struct settings *settings, const struct settings *live,
                   struct setting_problems *problems);

@@ -88,7 +88,7 @@ static void cmd_reference_print_head(const char *title)
     printf("## %s\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n", title);
 }
 
-/* Loads the modules for their tables only, so invalid values do not matter. */
+/* Loads the modules for their tables. Prints problems of the settings, but ignores them. */
 static struct generation *cmd_reference_load(const struct cli *cli)
 {
     struct setting_problems problems = {0};

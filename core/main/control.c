@@ -180,7 +180,7 @@ static json_t *status_generations_json(struct engine *engine)
 {
     struct generation *list[GENERATIONS_MAX];
     size_t count = engine_generations(engine, list);
-    const struct generation *live = NULL; /* the oldest one that is not superseded when read */
+    const struct generation *live = NULL; /* the oldest generation that is not superseded */
     json_t *json = json_array();
     int64_t now = clock_mono_ms();
 
@@ -353,7 +353,7 @@ static json_t *status_database_json(struct engine *engine)
                      status_known_json(connection), "noWrites", pg_listener_no_writes());
 }
 
-/* Returns the upper bound of the 99th percentile's bucket in milliseconds; 0 if nothing counted. */
+/* Returns the upper bound of the bucket with the 99th percentile, in ms; 0: no times counted. */
 static double status_p99_ms(const struct account *account)
 {
     struct meter_times times;

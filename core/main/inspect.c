@@ -43,7 +43,7 @@ static json_t *inspect_texts(const char *const *texts)
 
 static json_t *inspect_fields(const struct bb_table *fields);
 
-/* Writes only members that are set, because most fields have few. */
+/* Writes only members that are set, because most rows set only a few. */
 static json_t *inspect_field(const void *row)
 {
     static const struct flag_name flags[] = {

@@ -299,7 +299,7 @@ static void reload_cut_on_loop(struct loop *loop, const struct loop_calls *calls
  *
  * A separate thread waits until the last reference is gone, and then closes the modules. So no
  * module is closed while its own code is on the stack, and no loop has to wait. `reload.drain`
- * seconds after the swap, the thread cuts the remaining users: fibers reach their deadline, and
+ * seconds after the swap, the thread cuts the remaining users: requests on fibers time out, and
  * client connections are closed. If a worker or a pool call never returns, it cannot be cut, and
  * the generation remains; this is logged once and shown by `busbar status`.
  */
