@@ -19,7 +19,7 @@ struct aead_keys;
 
 /*
  * Creates a set of keys with 64 hexadecimal digits each. Returns NULL with the reason in `why`,
- * which never contains a key. With an empty set, both functions below fail.
+ * which never contains a key. With an empty set, aead_close() and aead_open() fail.
  */
 struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, size_t count,
                                 char *why, size_t why_size);

@@ -907,7 +907,7 @@ static bool query_next_pair(const char **at, const char *end, struct pair *pair)
     return true;
 }
 
-/* The values given for a field, by its name and by its alias. */
+/* The values that a query has for a field, under its name and under its alias. */
 struct slot {
     struct pair by_name, by_alias; /* `value` is NULL if the query lacks the name */
 };

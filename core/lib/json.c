@@ -324,10 +324,10 @@ static bool json_out_next_digits(char *text)
 }
 
 /*
- * Writes the shortest decimal that reads back as `number` (> 0), as "d.ddde±xx", perhaps with zeros
- * after its last digit. So it can begin with 15 digits: if a decimal of up to 15 digits reads back,
- * rounding to 15 digits yields it. Subnormal numbers have a lower precision. For a power of two,
- * sometimes only the next higher decimal reads back.
+ * Writes the shortest decimal that reads back as `number` (> 0), as "d.ddde±xx", perhaps padded
+ * with zeros. Begins with 15 digits, because rounding to 15 digits also yields each shorter decimal
+ * that reads back. Subnormal numbers are less precise, so they begin with 1 digit. For a power of
+ * two, sometimes only the next higher decimal reads back.
  */
 static void json_out_shortest(double number, char *out, size_t size)
 {

@@ -31,7 +31,7 @@ void json_watch_memory(void);
  */
 bool *json_set_oom_flag(bool *flag);
 
-/* Sets the flag of json_set_oom_flag(). Call when memory ran out for something else than JSON. */
+/* Sets the flag of json_set_oom_flag(). Call when an allocation outside of jansson has failed. */
 void json_note_oom(void);
 
 /*

@@ -143,7 +143,7 @@ struct loop {
     struct pg *pg;
     struct redis *redis;
     struct id_block *ids; /* numbers reserved from sequences (sql.c) */
-    unsigned ids_lost;    /* how often all these numbers were discarded */
+    unsigned ids_lost;    /* how many times all reserved numbers were discarded */
     struct http *http;    /* NULL: a loop without a listener (commands) */
     struct loop_stats stats;
     atomic_uint_least64_t answered; /* total number of HTTP requests answered */

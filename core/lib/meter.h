@@ -12,7 +12,7 @@
 struct meter;
 
 enum {
-    METER_STATUSES = 24, /* the last one counts statuses without a separate counter */
+    METER_STATUSES = 24, /* the last one counts statuses that meter_statuses lacks */
     METER_BUCKETS = 13,  /* the last one is unbounded */
     METER_TIME_VALUES = METER_BUCKETS + 1 /* the values of a meter that count times */
 };

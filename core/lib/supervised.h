@@ -141,7 +141,7 @@ void sd_notify_reloading(void);
 /* Reports that the host has begun to stop. */
 void sd_notify_stopping(void);
 
-/* ---- protection of both processes ---- */
+/* ---- protection of the supervisor and of server processes ---- */
 
 /*
  * Copies the environment to other memory, and erases it in /proc/PID/environ, because it may
@@ -152,8 +152,8 @@ void sd_notify_stopping(void);
 void guard_environment(void);
 
 /*
- * Makes a server process ignore signals that it does not use and that would end it, and prevents it
- * from gaining privileges by executing a file. Child processes inherit both.
+ * Makes this process ignore signals that it does not use and that would end it, and prevents it
+ * from gaining privileges by executing a file. Child processes inherit these restrictions.
  */
 void guard_process(void);
 

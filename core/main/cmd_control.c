@@ -121,7 +121,7 @@ int cmd_ask(const struct cli *cli)
     struct settings *settings = arena ? settings_load(arena, cli->conf, &why) : NULL;
 
     if (settings)
-        host_settings_bind(settings, &others); /* problems of other settings are not printed */
+        host_settings_bind(settings, &others); /* problems found here are not printed */
     bool known = settings && settings->host;
     char *path = control_path(known ? settings : NULL);
     int fd = path ? control_connect(path, 0) : -1;

@@ -133,7 +133,7 @@ static json_t *inspect_hook(const void *row)
                      hook->kind == BB_WITHIN ? "within" : "committed");
 }
 
-/* A service or a need: both begin with name and version, which is all that is shown. */
+/* The struct of a service or of a need begins with name and version; only these are shown. */
 static json_t *inspect_versioned(const void *row)
 {
     const struct bb_need *need = row;

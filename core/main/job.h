@@ -22,7 +22,7 @@ void jobs_end(struct jobs *jobs, struct loop *loop);
 
 /*
  * Starts the jobs of the live generation that have this name; a running job starts again when its
- * run ends. Returns whether there are any. Call engine_hold() before. Any thread.
+ * run ends. Returns whether such jobs exist. Call engine_hold() before. Any thread.
  */
 bool jobs_call(struct engine *engine, const char *name);
 

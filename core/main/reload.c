@@ -500,7 +500,7 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
     generation_place_reports(next, problems);
 
     reload_swap(engine, next);
-    supervised_forgive(); /* the new generation has loaded disabled modules again */
+    supervised_forgive(); /* the new generation has loaded the modules that were disabled */
     engine_unhold(engine);
     /*
      * If the migration for the previous generation is not done, starts one for the new generation.

@@ -313,7 +313,7 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
         control_free(control);
         atomic_store(&signals->end, true);
         pthread_kill(signals->thread, SIGUSR1);
-        pthread_join(signals->thread, NULL); /* the thread uses the reloader, so it ends first */
+        pthread_join(signals->thread, NULL); /* before the reloader is freed: the thread uses it */
         free(signals);
         status = 0;
     }
