@@ -37,8 +37,8 @@ static inline void timer_clear(struct bb_heap *timers, struct timer *timer)
 }
 
 /*
- * An idle loop checks its pools and queries PostgreSQL in this interval, which must be below 900 ms
- * (FRESH_MS). Jobs start at multiples of it (job.c), so that the processor wakes once for all.
+ * In an idle loop, pools are checked and the PostgreSQL listener sends queries at multiples of this
+ * interval (below FRESH_MS). Jobs start at multiples, too, so the processor wakes once for all.
  */
 enum { TIMER_IDLE_MS = 500 };
 

@@ -2,7 +2,7 @@
  * The supervisor (core/main/main.c) and the server process share an anonymous file and some
  * sockets. The supervisor creates both, and each server process inherits them. When a server
  * process dies, its listening sockets stay open, so connections wait for the next server process,
- * and none is refused. A server process writes to the file when it began to serve, and why it ends.
+ * and none is refused. A server process stores its start time and why it ends in the file.
  * The file is not mapped, so that stray memory writes of a module cannot change it.
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.

@@ -315,8 +315,8 @@ static void reload_reclaim_released(struct generation *g)
 }
 
 /*
- * Returns a generation that has no references, after removing it from the list, or one whose time
- * cut_ms has come. If there is none, returns NULL and sets *until to the earliest cut_ms.
+ * Returns a generation without references, removed from the list, or one whose users must be cut,
+ * because its cut_ms has passed. If there is none, returns NULL and sets *until to the next cut_ms.
  */
 static struct generation *reload_reclaim_next_due(struct reloader *reloader, int64_t *until)
 {
