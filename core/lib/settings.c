@@ -278,7 +278,7 @@ static struct setting_node *settings_read_node(struct reader *reader, const char
     return NULL;
 }
 
-/* Returns the member `key` of a mapping (NULL: an empty one); NULL: there is none. */
+/* Returns the member `key` of `map`, or NULL if it has none. `map` may be NULL. */
 static const struct setting_node *settings_member(const struct setting_node *map, const char *key)
 {
     const struct setting_node *at = map ? map->first : NULL;

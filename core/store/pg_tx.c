@@ -5,7 +5,7 @@
 #include "core/store/pg_pool.h"
 #include "core/store/sql.h"
 
-/* A connection that is checked out by one caller. Each statement is sent with its own Sync. */
+/* A caller that has a connection or waits for one. Each statement is sent with its own Sync. */
 struct pg_tx {
     TAILQ_ENTRY(pg_tx) link; /* in the list of waiters */
     struct core_request *rq;

@@ -463,7 +463,7 @@ static bool import_goes_on(struct bb_request *rq, struct import *import)
         !isatty(STDIN_FILENO) || input->piped)
         return true;
     import_show(import, "Store the others? [y/N] ");
-    import->shown[0] = '\0'; /* Enter, after the reply, has ended this line */
+    import->shown[0] = '\0'; /* the reply ends with Enter, which ends this line */
     return !bb_offload(rq, BULK_POOL, input_ask, input) && input->yes && !bb_superseded(rq->host);
 }
 

@@ -63,8 +63,8 @@ static const struct bb_sql delete_waiting = {
 };
 
 /*
- * A transaction that saw the webhook may commit its delivery late, so the row that records the
- * deletion stays for an hour.
+ * A transaction that read the webhook before its deletion may store a delivery for it later, so the
+ * row that records the deletion stays for an hour.
  */
 static const struct bb_sql forget = {
     "DELETE FROM webhook_gone WHERE at < now() - interval '1 hour'",

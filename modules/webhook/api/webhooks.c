@@ -149,8 +149,8 @@ void webhook_take_url(struct bb_request *rq, json_t *value, json_t *columns)
 }
 
 /*
- * Takes the names in the list, each once. [] and ["*"] mean all events. "ping" is dropped because a
- * test needs no subscription, so ["ping"] becomes [].
+ * Takes the names in the list, each once. [] and ["*"] mean all events, stored as ["*"]. "ping" is
+ * dropped because a test needs no subscription, so ["ping"] means all events, too.
  */
 void webhook_take_events(struct bb_request *rq, json_t *value, json_t *columns)
 {

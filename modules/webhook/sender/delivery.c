@@ -161,8 +161,8 @@ bool delivery_is_old(const struct sender *sender, const struct delivery *deliver
 }
 
 /*
- * Removes from memory a delivery whose last attempt was not recorded. If this host owns the shard,
- * or owns it again, the delivery is read again.
+ * Removes from memory a delivery that may be unfinished in the database. If this host owns the
+ * shard now, it reads the delivery again later.
  */
 void delivery_unsettled(struct sender *sender, struct delivery *delivery)
 {
