@@ -201,7 +201,7 @@ void reload_first(struct engine *engine)
 
 enum { CALLS_MS = 2000 }; /* maximum wait of reload_call_on_loops() */
 
-/* A call on every loop. Owns a reference to each generation. The last holder frees it. */
+/* A call on every loop. Owns references to `from` and `to`. The last holder frees the call. */
 struct loop_calls {
     atomic_uint holders; /* the caller, and each loop until it has made the call */
     sem_t done;

@@ -129,11 +129,11 @@ static inline int bb_failed(struct bb_request *rq)
 }
 
 /*
- * Ends a handler, a function of bb_transaction() or a command at any depth of calls, as if it had
- * returned `status`: bb_end(rq, bb_failed(rq)). A command fails then. Does not return. Call it only
- * while the functions that it ends hold no JSON, other memory, lock or file without bb_defer(). Do
- * not call it in hooks, services, jobs and workers, whose callers must continue, and not in C++ or
- * Rust.
+ * Ends a handler, a function of bb_transaction() or a command at any depth of calls, for example
+ * with bb_end(rq, bb_failed(rq)). A handler or function ends as if it had returned `status`; a
+ * command always fails. Does not return. Call it only while the functions that it ends hold no
+ * JSON, other memory, lock or file without bb_defer(). Do not call it in hooks, services, jobs and
+ * workers, whose callers must continue, and not in C++ or Rust.
  */
 __attribute__((noreturn)) static inline void bb_end(struct bb_request *rq, int status)
 {
