@@ -188,7 +188,7 @@ static void reader_end_piece(struct reader *reader)
     reader->state = READER_DONE;
 }
 
-/* Reads bytes of a piece. Its last bytes are read into the buffer, with data that follows them. */
+/* Reads bytes of a piece; its end through the buffer, because more data may arrive with it. */
 static ssize_t reader_read_piece(struct reader *reader, int fd, char *into, size_t size)
 {
     bool past = (int64_t)size < reader->left; /* the piece exceeds `into`: bypass the buffer */

@@ -44,8 +44,8 @@
     " ORDER BY covers DESC, x.end_at LIMIT $4::int)"
 
 /*
- * $1 device, $2 point in time, $3 threshold, $4 number of readings. Each row has the group, the
- * cycle, and a reading that covers the time or ends in the cycle. If one is missing, it is null.
+ * $1 device, $2 time, $3 threshold, $4 number of readings. Each row has the group, the cycle, and a
+ * reading that covers the time, or a Delta reading that ends in the cycle. Missing parts are null.
  */
 static const struct bb_sql explain = {
     CYCLE " SELECT c.id, c.name, c.frequency,"

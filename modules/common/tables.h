@@ -1,7 +1,7 @@
 /*
  * Parts of modules' tables: the response {"success":true}, parameters of lists, and rows of a table
- * of settings. Each setting is bound to the member with its name in the struct SETTINGS,
- * which the module defines before it uses these macros.
+ * of settings. Each setting is bound to the member with its name in a struct. The module defines
+ * the macro SETTINGS as this struct before it uses these macros.
  */
 #ifndef COMMON_TABLES_H
 #define COMMON_TABLES_H

@@ -101,7 +101,7 @@ struct queue {
     /* Shared bytes, such as the body of an event, count once: the caller adds them when the first
      * of their items is admitted, and subtracts them when the last has been released. */
     size_t held_bytes;
-    struct queue_ring rings[QUEUE_CLASSES]; /* slow flows only if they have nothing in flight */
+    struct queue_ring rings[QUEUE_CLASSES]; /* flows that may send, except those in `more` */
     struct queue_ring more;                 /* slow flows that already have attempts in flight */
     struct queue_list aging[QUEUE_AGES];    /* items in flight that are not old, oldest first */
 };
