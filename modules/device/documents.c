@@ -558,8 +558,8 @@ static int documents_get(struct bb_request *rq, void *content)
 }
 
 /*
- * Files of other modules are rows of device_document with a holder. Their quota has the number
- * -1 - organization, so that people who may post files cannot use up the quota of documents.
+ * Files of other modules are rows of device_document with a holder. Their `organisation` is
+ * -1 - ID, with its own quota, so people who may post files cannot use up the quota of documents.
  */
 #define HELD(files) (-1 - (files)->organization)
 

@@ -74,7 +74,7 @@ struct call {
     atomic_uint holders;
     atomic_bool left;      /* the caller does not wait any more */
     bool handed, answered; /* whether the worker got the call, and the caller got the result */
-    int64_t account;       /* the account that holds the slot */
+    int64_t account;       /* holds one of upstream->slots for this call */
     /* bytes that count for upstream.memory: the body and body_max; at the end only the response */
     size_t bytes_held;
 
