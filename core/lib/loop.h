@@ -128,7 +128,7 @@ struct loop {
     atomic_int_least64_t stands_ms;
     struct loop_seen {
         int64_t iteration_ms; /* start of the iteration, which identifies it */
-        int64_t blocked_ms;   /* time for which checks have seen this iteration */
+        int64_t blocked_ms;   /* sum of the intervals between checks that found it unchanged */
         bool logged;
     } seen; /* private to the stall watchdog */
     struct bb_heap timers;

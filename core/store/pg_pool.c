@@ -151,7 +151,7 @@ static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
         struct pg_request *request = BB_CONTAINER_OF(queued, struct pg_request, queued);
 
         if (request->rq && gathered && conn->gathered_bytes + request->bytes > PG_BATCH_BYTES)
-            return NULL; /* stop here, because small requests could overtake this one forever */
+            return NULL; /* do not skip it: smaller requests could then overtake it forever */
         bool is_long = conn->pool->kind == PG_LONG; /* its batches have one request */
         bool fits = is_long ? pg_may_run(conn->pool, request->queued.owner)
                             : flow->round != conn->round || flow->taken < conn->places;

@@ -205,8 +205,8 @@ void pg_request_abandon(struct pg_request *request)
 void pg_request_done(struct pg_request *request)
 {
     /*
-     * A long statement counts for its owner until the caller has read the rows. This delays the
-     * owner's next one, because PostgreSQL can send results faster than handlers process them.
+     * A long statement counts for its owner until the caller has read the rows, so that results do
+     * not accumulate: PostgreSQL can send them faster than handlers process them.
      */
     bool unread = request->rq && !request->failure.kind && !request->large && request->pool &&
                   request->pool->kind == PG_LONG;
