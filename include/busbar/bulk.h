@@ -87,7 +87,7 @@ struct bb_bulk_rows {
      * ="text" is passed as text, and the apostrophe that exports put before = + - @ is removed.
      */
     struct bb_table columns;
-    size_t name_column; /* index of the column that identifies a row in the log: externalId */
+    size_t name_column; /* index of the column that names a row in the log, such as externalId */
     /*
      * Reports the problems of the rows, including conflicts with stored data, and sets their
      * claims. Stores nothing. Runs while the file is uploaded. Returns 0, or -1 on failure: then

@@ -62,8 +62,8 @@ static inline void bb_heap_set(struct bb_heap *heap, struct bb_heap_node *node, 
 }
 
 /*
- * Returns the first node, or NULL. Joins the nodes of the list in pairs, and then the pairs: the
- * amortized cost is logarithmic.
+ * Returns the first node, or NULL. Joins the nodes of the list in pairs, and then the pairs, so
+ * that the amortized cost is logarithmic.
  */
 static inline struct bb_heap_node *bb_heap_first(struct bb_heap *heap)
 {

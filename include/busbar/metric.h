@@ -20,7 +20,7 @@ struct bb_metric {
     const char *name; /* [a-z][a-z0-9_]*; ends with the unit, seconds or bytes, if there is one */
     enum bb_metric_kind kind;
     const char *help;          /* one sentence */
-    const char *label;         /* its name, such as "outcome"; NULL: the metric has no label */
+    const char *label;         /* name of the label, such as "outcome"; NULL: no label */
     const char *const *values; /* all values of the label (few), NULL-terminated */
     /* Returns the number for values[value]; `value` is 0 without a label. Must not wait. */
     double (*read)(void *state, size_t value);

@@ -94,7 +94,7 @@ struct bb_route {
     size_t values_max;      /* maximum number of members and items in a JSON body; 0: 12,000 */
     struct bb_table parts;  /* struct bb_part; none: no multipart/form-data */
     size_t files_max;       /* maximum bytes of all files of a request together */
-    const char *files_in;   /* name of the setting with the directory of files: [MODULE.]NAME */
+    const char *files_in;   /* [MODULE.]NAME of the setting that names the directory of files */
     const char *files_pool; /* the module's pool whose threads write the files */
     /* Called on the loop when arriving files cannot be written. May be NULL. */
     void (*files_failed)(struct bb_host *host);

@@ -47,7 +47,7 @@ struct bb_principal {
     unsigned role;        /* one bit of enum bb_role */
     bool client;          /* the token is of an API client (client credentials), not a session */
     int64_t organization; /* the account's own organization, 0: none */
-    /* all organizations in which it may act: its own and, if it is an ApiUser, those it owns */
+    /* the organizations in which the account may act: its own, and those that an ApiUser owns */
     const int64_t *organizations;
     size_t organization_count;
     const char *session; /* jti of the token */

@@ -211,7 +211,7 @@ struct bb_documents {
     /*
      * `files` is a struct bb_files. take() stores the files of a multipart body, or ends the
      * request; the route's `files_in` must name the store's setting. add() adds them to the object
-     * in a transaction. Call drop() after the response: it removes files that were not added.
+     * in a transaction. Call drop() after the response to remove files that were not added.
      */
     int (*take)(struct bb_request *rq, void *files);
     int (*add)(struct bb_request *rq, void *files);
@@ -345,8 +345,8 @@ struct bb_destination {
     size_t size;
     /*
      * Publishes events in this order, as the providing module (bb_call_as()). Returns the number of
-     * events, from the first one on, that the other system has stored. An event that it did not
-     * confirm is published again later, with the same id, before the events that follow it.
+     * events, from the first one on, that the other system has stored. An unconfirmed event is
+     * published again later, with the same id, before the events that follow it.
      */
     size_t (*publish)(struct bb_request *rq, const struct bb_logged_event *events, size_t count);
 };

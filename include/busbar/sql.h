@@ -311,8 +311,8 @@ static inline struct bb_rows *bb_unit_rows(struct bb_request *rq, struct bb_tx *
  * statement for all of them. `last` runs on behalf of the module that called bb_before(). It may
  * add statements with bb_add(), must not wait, and fails the transaction by returning -1. If
  * bb_before() is called after the call of `last`, because another module raised an event, it
- * returns new memory, and `last` is called again. For a unit it returns NULL: its statements are
- * sent together anyway.
+ * returns new memory, and `last` is called again. For a unit bb_before() returns NULL, because a
+ * unit's statements are sent together anyway.
  */
 static inline void *bb_before(struct bb_request *rq, struct bb_tx *tx,
                               int (*last)(struct bb_request *, struct bb_tx *, void *), size_t size)
@@ -384,8 +384,8 @@ bb_if_match_or_end(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql 
 }
 
 /*
- * Returns the next id of an SQL sequence, from a reserved block; on failure -1: `return
- * bb_failed(rq)`.
+ * Returns the next id of an SQL sequence, from a reserved block. Returns -1 on failure; then
+ * `return bb_failed(rq)`.
  */
 static inline int64_t bb_next_id(struct bb_request *rq, const char *sequence)
 {

@@ -46,9 +46,9 @@ struct bb_stream_options {
     /* Called once for every stream that was opened, on a host thread; must not wait. */
     void (*closed)(struct bb_stream *stream, void *arg);
     void *arg;
-    /* Whether the response is complete only if the module ends the stream. If the host must end the
-     * stream, it then cuts the connection, so that the client notices; after a reload it first
-     * waits reload.drain seconds. */
+    /* Whether the response is complete only if the module ends the stream. If the host must end
+     * such a stream, it cuts the connection, so that the client notices. After a reload the host
+     * first waits reload.drain seconds. */
     bool whole;
     /* A text such as ":\n\n" that is sent if nothing else was sent for heartbeat_ms (checked every
      * half second), so that the client and proxies see that the stream is alive. Static; NULL or 0

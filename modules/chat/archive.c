@@ -20,7 +20,7 @@
 #include "modules/chat/chat.h"
 
 enum {
-    PART_BYTES = 1024 * 1024, /* of text; a part ends with the message that reaches it */
+    PART_BYTES = 1024 * 1024, /* of text; a part ends with the message that reaches this size */
     PARTS = 8,                /* maximum number of parts that a run of the job archives */
     RESTORED_DAYS = 7
 };
@@ -226,8 +226,8 @@ static const struct bb_sql archived = {
 
 /*
  * $1 conversation, $2 first, $3 content. If another request restores the part at the same time, the
- * UPDATE waits for it and finds nothing. Restored messages have no xid, so that live streams do not
- * send them again.
+ * UPDATE waits for that transaction and finds nothing. Restored messages have no xid, so that live
+ * streams do not send them again.
  */
 static const struct bb_sql restore = {
     "WITH a AS (UPDATE chat_archive SET restored_at = now() WHERE conversation_id = $1::bigint"

@@ -36,9 +36,9 @@
 // clang-format off
 /*
  * Selects the first and last seq of the archived messages that a page needs (null: none). The page
- * has up to `most` bytes. `order` is DESC if it reads backward, otherwise "". `inside` is true
- * unless the page begins within part `a`. Parts are selected until they have `most` bytes, and one
- * more, because the page's last message names the uuid of the next message.
+ * has up to `most` bytes. `order` is DESC if it reads backward, otherwise "". `inside` is false for
+ * the part in which the page begins, whose bytes do not count. Parts are selected until they have
+ * `most` bytes, and one more, because the page's last message names the uuid of the next message.
  */
 #define ARCHIVED(conversation, condition, inside, order, most)                                     \
     "(SELECT min(a.first) AS first, max(a.last) AS last FROM (SELECT a.*, coalesce(sum("           \

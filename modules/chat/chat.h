@@ -3,11 +3,11 @@
  *
  * Visibility is checked in three ways. A statement that searches for conversations has the scope as
  * its first three parameters (CHAT_SEES). A request that names one conversation calls
- * chat_visible(), which checks its facts; these are cached, because only sharing changes them. The
- * live stream uses topics (stream.c). chat_acts_for() checks for which e-mails a caller may act.
+ * chat_visible(), which checks its facts (struct chat_facts). Facts are cached, because only
+ * sharing changes them. The live stream uses topics (stream.c). chat_acts_for() checks e-mails.
  *
- * Everything runs on the fiber of its request. The loops share the cache and the live stream; each
- * has its own mutex.
+ * Everything runs on the fiber of its request. The loops share the cache and the live stream, which
+ * have separate mutexes.
  *
  * Functions that return int return 0, or the status of the response sent, unless stated otherwise.
  */

@@ -28,7 +28,7 @@ enum {
  * requires that `xid` is below the xmax of the current snapshot, and equals the row's xmin: the ID
  * of the transaction that really wrote the row. (No row is written under a savepoint.)
  *
- * The column LOST: whether messages that the reader has not seen may be in the archive (archive.c).
+ * LOST is whether messages that the reader has not seen may be in the archive (archive.c).
  */
 static const struct bb_sql read_page = {
     "SELECT coalesce($2::pg_snapshot, n.now), " CHAT_HOME ", coalesce((SELECT"
@@ -84,7 +84,7 @@ struct reading {
     struct bb_request *rq;
     const struct bb_rows *rows;
     struct chat_cursor from;
-    const char *block; /* the beginning of all positions in this block */
+    const char *block; /* the text with which all positions in this block begin */
     struct chat_page *page;
 };
 

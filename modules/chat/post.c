@@ -290,8 +290,8 @@ int chat_typing(struct bb_request *rq)
 
 /*
  * mark_read writes nothing if nothing is unread. mark_unread counts the messages from seq $3 on, of
- * which none may be archived. `lock` runs before mark_unread: it locks the row, so that every
- * message committed until then is counted, and limits the number of messages.
+ * which none may be archived. `lock` runs before mark_unread. It accepts only the last 10,000
+ * messages, and locks the row so that mark_unread counts every committed message.
  */
 static const struct bb_sql mark_read = {
     MARK("0") " WHERE id = $1::bigint AND ((participant1 = $2::text AND unread1 > 0)"

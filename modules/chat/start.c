@@ -45,7 +45,7 @@ static const struct bb_sql latest = {
 struct party {
     const char *email;
     bool caller, known;
-    int64_t organization; /* of the e-mail's account; 0: it has none, or `caller` is true */
+    int64_t organization; /* of the e-mail's account; 0: none, or `caller` is true */
 };
 
 /* Returns the organization of the conversation; 0: none. */

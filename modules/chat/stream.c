@@ -50,7 +50,7 @@ enum {
 struct account {
     int64_t id;
     size_t streams;
-    uint64_t turn; /* number of its most recent turn */
+    uint64_t turn; /* number of the account's most recent turn */
 };
 
 struct listener {
@@ -60,8 +60,8 @@ struct listener {
     struct account *account;
     bool lagging;
     bool ended;    /* nothing more is sent */
-    size_t events; /* number of events read for it since it began to lag */
-    char *at;      /* its position while it lags, owned; NULL: not lagging, or out of memory */
+    size_t events; /* number of events read for the listener since it began to lag */
+    char *at;      /* position while lagging, owned; NULL: not lagging, or out of memory */
     size_t topic_count;
     const char *topics[];
 };
@@ -96,7 +96,7 @@ static int account_compare(const void *a, const void *b)
 
 /*
  * Counts a stream of the caller's account. A new account starts as if its turn had just ended, so
- * reconnecting gives no earlier turn. Ends the request if the account has too many streams.
+ * that clients gain no turn by reconnecting. Ends the request if the account has too many streams.
  */
 static struct account *account_enter(struct bb_request *rq, struct chat_hub *hub)
 {
@@ -123,7 +123,7 @@ static struct account *account_enter(struct bb_request *rq, struct chat_hub *hub
     bb_end(rq, bb_fail(rq, 429, "Too many open streams for this account"));
 }
 
-/* Removes a stream of the account. The last stream frees it. Call with the lock held. */
+/* Removes a stream of the account; the last one frees the account. Call with the lock held. */
 static void account_leave(struct chat_hub *hub, struct account *account)
 {
     if (--account->streams)
@@ -198,7 +198,7 @@ static void listener_place(struct listener *listener, const struct chat_page *pa
         listener_end(listener);
 }
 
-/* Called while publishing if an event does not fit into a listener's queue: the listener lags. */
+/* Called if an event to publish does not fit into a listener's queue. Makes the listener lag. */
 static void listener_full(struct bb_stream *stream, void *arg)
 {
     struct listener *listener = arg;
@@ -210,7 +210,7 @@ static void listener_full(struct bb_stream *stream, void *arg)
     listener_place(listener, hub->page, hub->published);
 }
 
-/* Joins a listener that has reached the hub's position to its topics. Returns 0; -1: not yet. */
+/* Adds a listener to its topics if it has reached the hub's position; otherwise returns -1. */
 static int listener_join(struct listener *listener)
 {
     struct chat_hub *hub = listener->hub;
@@ -333,7 +333,7 @@ static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct 
                 work += 1 + listener_send(at, page);
         }
         pthread_mutex_unlock(&hub->lock);
-    } while (at && !bb_sleep(rq, 1)); /* begins again, because listeners may have left */
+    } while (at && !bb_sleep(rq, 1)); /* starts at the head, because listeners may have left */
 }
 
 /*

@@ -182,8 +182,8 @@ static void option_signature_take(struct bb_request *rq, json_t *value, json_t *
 
 /*
  * GET /api/chat/webhooks/:id/jwks: the public keys as JSON Web Keys (RFC 8037) with thumbprints as
- * ids (RFC 7638). Receivers call this without a token. A webhook without Ed25519 signatures has the
- * same response as an unknown one, so the route shows nothing about other webhooks.
+ * ids (RFC 7638). Receivers call this without a token. A webhook without Ed25519 signatures gets
+ * the response of an unknown webhook, so the route shows nothing about other webhooks.
  */
 int webhook_jwks(struct bb_request *rq)
 {

@@ -160,7 +160,7 @@ int webhook_poll(struct bb_request *rq)
         poll_look(rq, &range);
         if (!range.last && news && left_ms > 0)
             bb_completion_wait(rq, news, left_ms < AGAIN_MS ? left_ms : AGAIN_MS);
-        /* The token may have been revoked: respond without events. The next request checks it. */
+        /* The token may be revoked: send no events. The next request checks the token. */
         if (atomic_load(&waiter->revoked))
             left_ms = range.last = 0;
     } while (!range.last && news && left_ms > 0);

@@ -1,8 +1,8 @@
 /*
  * Deliveries of a webhook that match a search: the list, newest first, and the export as CSV.
  *
- * A search may match few of many deliveries. So a statement reads up to SCAN deliveries; if it does
- * not find enough of them, the next page continues after the last one that it has read.
+ * A search may match few of many deliveries. So a statement reads up to SCAN deliveries; if it
+ * finds too few matches, the next page continues after the last delivery that it has read.
  */
 #include <stdio.h>
 

@@ -277,7 +277,7 @@ struct list {
 
 /*
  * $1 the id of the last webhook read, $2 whether to list all accounts' webhooks, $3 the account, $4
- * limit of webhooks, $5 limit of bytes; the webhook that reaches it is the last one. The last
+ * limit of webhooks, $5 limit of bytes; the webhook that reaches this limit is the last. The last
  * column is the number of webhooks that would be returned without $5.
  */
 static const struct bb_sql list_page = {

@@ -34,8 +34,8 @@ struct sign_key; /* a secret, prepared for HMAC */
 bool sign_secret_good(const char *secret);
 
 /*
- * Returns a key that the caller owns, or NULL if out of memory. It does not refer to `secret`. If
- * sign_secret_good() refuses the secret (older versions accepted it), its text is the key.
+ * Returns a key that the caller owns, or NULL if out of memory. The key does not refer to `secret`.
+ * If sign_secret_good() refuses the secret, the whole text is the key.
  */
 struct sign_key *sign_key_new(EVP_MAC *algorithm, const char *secret);
 void sign_key_free(struct sign_key *key);

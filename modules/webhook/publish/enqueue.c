@@ -5,7 +5,7 @@
  * webhooks, and expand.c creates the deliveries after the commit.
  *
  * The statement runs even if this host knows no matching webhook: another host may have registered
- * one, and a webhook must get all events from the response to its POST on. If no webhook matches,
+ * one, and a webhook must get all events after the response to its POST. If no webhook matches,
  * the statement costs three look-ups in small indexes and no extra round trip.
  *
  * After the commit the deliveries are passed to the sender, which sends to this host's shards and

@@ -44,7 +44,7 @@ struct attempt {
     struct curl_slist headers[HEADERS];
     char lines[HEADERS][HEADER_ROOM];
     size_t header_count, known; /* the log omits the first `known` headers */
-    struct curl_slist bearer;   /* header with the access token; its data is NULL without one */
+    struct curl_slist bearer;   /* header with the access token; data NULL: no token */
     struct oauth_waiter waiter; /* for the access token */
     bool waiting;               /* counted in receiver->waiting */
     bool unsent;                /* not sent, because of the lease, a pause or a change */
@@ -420,8 +420,8 @@ static void attempt_put_off(struct sender *sender, struct delivery *delivery)
 }
 
 /*
- * Handles an attempt that was not sent, or that this host cut off. It does not count: the delivery
- * keeps its number of tries, and its flow keeps its class.
+ * Handles an attempt that was not sent, or that this host cut off. The attempt does not count: the
+ * delivery keeps its number of tries, and the flow keeps its class.
  */
 static void attempt_take_back(struct sender *sender, struct delivery *delivery)
 {
@@ -494,7 +494,7 @@ static int attempt_begin(struct sender *sender, struct attempt *attempt)
         return oauth_wait(attempt->parts->oauth, sender->client, attempt->http.timeout_ms,
                           &attempt->waiter);
     http_client_start(sender->client, &attempt->http);
-    attempt->http.done = attempt_done; /* only now, because it must not run under the lock */
+    attempt->http.done = attempt_done; /* not earlier: the start may call it */
     return attempt->http.ended ? -1 : 0;
 }
 

@@ -185,7 +185,7 @@ void delivery_put_back(struct sender *sender, struct queue_flow *flow)
     }
 }
 
-/* Adds deliveries of committed events to memory. If one is refused, the log is read from it on. */
+/* Adds deliveries of committed events to memory. Refused deliveries are read from the log. */
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs)
 {
     struct delivery *delivery;

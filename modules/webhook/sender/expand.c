@@ -3,7 +3,7 @@
  * their deliveries after the commit, PART per statement, each in a separate transaction. The same
  * statement advances webhook_expansion.done, so that each webhook gets exactly one delivery, even
  * if another host continues. The accounts that raised the events take turns. After a statement this
- * host rests for twice its duration, so that the database has time for other work.
+ * host rests for twice the statement's duration, so that the database has time for other work.
  */
 #include "modules/webhook/sender/internal.h"
 

@@ -35,8 +35,8 @@
 #define SENDER_AGAIN_MS 250     /* after a failure of the database or of malloc() */
 
 /*
- * A CTE that locks the row of this host ($1). It is empty if the lease is lost, or began on another
- * timeline: after a promotion, rows of deliveries may be lost, and their ids reused.
+ * A CTE that locks the row of this host ($1). It is empty if the host has lost its lease, or if the
+ * lease began on another timeline (after a promotion, an id may belong to another delivery).
  */
 #define SENDER_ME                                                                                  \
     "me AS MATERIALIZED (SELECT id FROM webhook_host WHERE id = $1::bigint"                        \
@@ -53,7 +53,7 @@ struct timer {
  * worker with the deliveries, so only one thread at a time changes `holders`.
  */
 struct body {
-    struct idmap_node node;  /* the id in webhook_body; 0: stored in the delivery's row */
+    struct idmap_node node;  /* id in webhook_body; 0: the body is in the delivery's row */
     STAILQ_ENTRY(body) next; /* in sender->kept */
     size_t holders;
     size_t length;
@@ -73,16 +73,16 @@ struct delivery {
     struct queue_item item;
     struct timer retry;
     STAILQ_ENTRY(delivery) next;       /* in a list of results, or of deliveries to be admitted */
-    struct subscription *subscription; /* its webhook; NULL until delivery_admit() accepts it */
+    struct subscription *subscription; /* the webhook; NULL until delivery_admit() succeeds */
     struct body *body;
     int64_t webhook;
-    int64_t queued_ms;    /* when it became due; before delivery_admit(): how many ms ago */
-    int tries;            /* attempts begun since it was queued */
-    bool kept;            /* it has a row in webhook_waiting */
-    int64_t sequence;     /* its place in the order of its key; 0: it has no order */
+    int64_t queued_ms;    /* when the delivery became due; until delivery_admit(): ms since then */
+    int tries;            /* attempts begun since the delivery was queued */
+    bool kept;            /* the delivery has a row in webhook_waiting */
+    int64_t sequence;     /* place in the order of the delivery's key; 0: no order */
     bool replay;          /* part of a replay: sent after other deliveries */
     struct waiters *test; /* set for a test, which this host sends even for another host's shard */
-    bool lease_lost;      /* read or sent under a lease that was lost: see lease_lost() */
+    bool lease_lost;      /* read or sent under a lease that this host has lost */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;
     bool notes; /* the result is recorded together with the health of the webhook */
@@ -95,8 +95,8 @@ struct delivery {
 
 STAILQ_HEAD(delivery_list, delivery);
 
-/* Rate limit of a webhook: `limit` attempts per period_ms; 0: no limit. paced_ms is the time of its
- * next attempt if its account has exceeded the limit of bytes per second; otherwise 0. */
+/* Rate limit of a webhook: `limit` attempts per period_ms; 0: no limit. paced_ms is 0, or the time
+ * of the next attempt if the owner's account exceeds the limit of bytes per second. */
 struct rate {
     int64_t paced_ms;
     size_t limit;
@@ -107,7 +107,7 @@ struct rate {
 };
 
 enum subscription_state {
-    SUBSCRIPTION_IDLE, /* its row is not needed yet */
+    SUBSCRIPTION_IDLE, /* the webhook's row is not needed yet */
     SUBSCRIPTION_UNREAD,
     SUBSCRIPTION_READING,
     SUBSCRIPTION_READY,
@@ -119,13 +119,13 @@ enum subscription_state {
 struct health {
     bool failing;
     bool stored;      /* in the row of webhook_hook, the webhook is failing */
-    bool off;         /* in this row, the webhook is inactive */
+    bool off;         /* in the row of webhook_hook, the webhook is inactive */
     unsigned version; /* changes with each store: rows that were read before are outdated */
     int64_t failures; /* consecutive, since the webhook was loaded into memory */
     int64_t since_ms; /* time of the first failure, or the row's failing_since; 0: no failure */
     int64_t success_ms, success_stored_ms;
     int64_t failed_at_ms;     /* monotonic time when `failing` was last set; 0: never */
-    int64_t disable_after_ms; /* from its disablePolicy; 0: it has none */
+    int64_t disable_after_ms; /* from the webhook's disablePolicy; 0: no policy */
 };
 
 /*
@@ -139,7 +139,7 @@ struct parts {
     bool polled;           /* clients poll the events: nothing is sent, other members are unset */
     bool active;           /* the webhook and the account of its owner are active */
     bool unreadable;       /* a secret cannot be opened; the row is read again every 30 s */
-    int64_t account;       /* of its owner */
+    int64_t account;       /* of the webhook's owner */
     int64_t rate, rate_ms; /* at most `rate` attempts per rate_ms; rate 0: no limit */
     int64_t fails_since_ms, success_ms, disable_after_ms; /* see struct health */
     char *url;
@@ -150,7 +150,7 @@ struct parts {
     struct curl_slist *headers;        /* chosen by the webhook's owner; NULL: none */
     struct oauth *oauth;               /* NULL: no access tokens are used */
     struct curl_blob certificate, key; /* client certificate in PEM; data is NULL without one */
-    struct retry_delays retry;         /* of its policy; count 0: webhook.retry_delays apply */
+    struct retry_delays retry;         /* from retryPolicy; count 0: use webhook.retry_delays */
 };
 
 /*
@@ -169,9 +169,9 @@ struct subscription {
     bool backlog;
     bool again;      /* the backlog changed while it was read */
     int64_t read_to; /* a backlog is read from the log after this id */
-    int64_t checked; /* up to this id, a read of the log skips deliveries that are finished */
-    int64_t saved;   /* its cursor in webhook_backlog; 0: none */
-    int64_t first;   /* set only in lease_save(): its lowest unfinished delivery in memory */
+    int64_t checked; /* a read of the log skips finished deliveries up to this id */
+    int64_t saved;   /* the webhook's cursor in webhook_backlog; 0: none */
+    int64_t first;   /* only in lease_save(): id of the first unfinished delivery in memory */
     bool due;        /* rows of webhook_waiting are due */
     struct timer due_at;
     bool listed; /* in sender->to_read */
@@ -195,7 +195,7 @@ struct pairs {
  * A database task. `work` runs on a loop of the host. Then the worker thread calls `back`, unless
  * `back` is NULL or the worker has ended. If a task is not ok, the sender waits SENDER_AGAIN_MS
  * before it uses the database again. The struct is the first member of the task's data, which is a
- * member of the sender: a task never runs twice at a time, and owns its data while it is busy.
+ * member of the sender. Only the task uses this data while the task is busy.
  */
 struct db_task {
     struct db_task *next;
@@ -263,7 +263,7 @@ struct reading {
     int64_t next_ms[SENDER_STREAMS]; /* ms until the next row is due; 0: no such row */
     int64_t found[SENDER_STREAMS];   /* number of rows */
     bool cut[SENDER_STREAMS];        /* some rows are left for another read */
-    int64_t bodies[SENDER_BODIES];   /* ids of large bodies that are in memory: not read again */
+    int64_t bodies[SENDER_BODIES];   /* ids of large bodies in memory, which are not read again */
     size_t body_count;
     size_t bytes;
     struct delivery_list list;
@@ -282,7 +282,7 @@ enum { NOTE_WEBHOOK, NOTE_SINCE, NOTE_SUCCESS, NOTE_ASKED, NOTE_EXHAUSTED, NOTE_
 
 struct recording {
     struct db_task db_task; /* `pairs` has webhooks that were disabled */
-    bool plain;             /* the kind of the results: see record_add() */
+    bool plain;             /* the results are plain; see record_add() */
     bool verifies;          /* some attempts were made under a lease that was lost */
     bool lost;
     size_t count, note_count;
@@ -294,14 +294,14 @@ struct recording {
 };
 
 /*
- * A receiver is the scheme, host and port of a URL; several webhooks may use it. It has the numbers
- * of its attempts and connections, and its TLS sessions. libcurl keeps sessions only for one
+ * A receiver is the scheme, host and port of a URL; several webhooks may use it. The struct counts
+ * the attempts and connections, and has the TLS sessions. libcurl keeps sessions only for one
  * request, or in a share, which has room for only eight hosts. So each receiver has a separate
  * share. A session is used for at most an hour, so that the certificate is checked again even if
  * there are many requests. A receiver with neither attempts nor open connections may be freed.
  */
 struct receiver {
-    struct idmap_node node; /* its id is a hash of the origin: see receiver_take() */
+    struct idmap_node node; /* the id is a hash of scheme, host and port */
     TAILQ_ENTRY(receiver) by_use;
     struct receiver_sessions *sessions;
     size_t flying;  /* attempts */
@@ -353,16 +353,16 @@ struct sender {
     bool give_failed; /* shards could not be given away since the last heartbeat */
     bool stopping;    /* reads no more deliveries */
     bool successor;   /* the sender of a newer generation of this host continues */
-    bool leaving;     /* deletes its row in webhook_host */
+    bool leaving;     /* the sender deletes this host's row in webhook_host */
     unsigned tends;
     size_t tasks_pending;   /* database tasks in progress */
     uint64_t mine, to_give; /* bits of shards: a copy of `owned`, and shards to give away */
     int64_t cursors[SENDER_SHARDS], gained_ms[SENDER_SHARDS];
     int64_t newest;    /* the highest known id of a delivery */
-    int64_t joined;    /* delivery_take_handoffs() refuses ids up to this one; the log is read */
+    int64_t joined;    /* deliveries up to this id are only read from the log */
     size_t lost_count; /* deliveries in memory with lease_lost */
     int64_t frontier,
-        frontier_xact; /* the next cursor, valid when all xids below frontier_xact have ended */
+        frontier_xact; /* the next cursor, valid when transactions below frontier_xact ended */
     bool frontier_safe, look_wanted;
     enum look look;
     uint64_t look_shards; /* shards that this host has owned since the search began */
@@ -380,14 +380,14 @@ struct sender {
     bool ended_attempts;                     /* true: results of attempts are ignored */
     struct subscription *unread;
     struct subscription_list to_read;
-    struct delivery_list results[2]; /* results[true] has the plain ones: see record_add() */
+    struct delivery_list results[2]; /* results[true]: plain results; see record_add() */
     size_t result_count;             /* in both lists */
-    int64_t record_ms;               /* when results are recorded at the latest: see record_at() */
+    int64_t record_ms;               /* latest time at which the results are recorded */
     uint64_t reads;                  /* number of reads of deliveries begun so far */
     struct recent {
-        int64_t id;          /* negated if its lease was lost, because the id may be reused */
-        uint64_t read;       /* number of reads begun when it left memory */
-    } recent[SENDER_RECENT]; /* deliveries that were recorded or left memory */
+        int64_t id;          /* negated after a lost lease, because the id may be reused */
+        uint64_t read;       /* value of `reads` when the delivery left memory */
+    } recent[SENDER_RECENT]; /* deliveries that were recorded or left memory, by id */
 };
 
 static inline uint64_t sender_shard(int64_t webhook)
@@ -397,13 +397,12 @@ static inline uint64_t sender_shard(int64_t webhook)
 
 /* sender.c */
 
-/* Starts a task that is not busy: `work` on a loop, then `back` on the worker. */
+/* Starts a task that is not busy: runs `work` on a loop, and then `back` on the worker. */
 void db_task_send(struct sender *sender, struct db_task *db_task,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
                   void (*back)(struct sender *sender, struct db_task *db_task));
-/* Returns the numbers of the task's shards as a parameter of a statement. */
 struct bb_value db_task_shards(struct bb_request *rq, const struct db_task *db_task);
-/* Adds the first two columns of the rows to the task's pairs. Sets `ok`; false if rows is NULL. */
+/* Adds the first two columns of the rows to the task's pairs. Sets `ok` to whether rows is set. */
 void db_task_read(struct bb_request *rq, struct db_task *db_task, const struct bb_rows *rows);
 
 /* Notifies the owner of the webhook's shard, or `all` hosts, of a new delivery. id 0: the webhook
@@ -417,18 +416,19 @@ struct body *body_new(const struct sender_event *event); /* any thread; the call
 void body_release(struct sender *sender, struct body *body);
 void bodies_keep(struct sender *sender, size_t bytes);
 struct delivery *delivery_new(int64_t webhook, int64_t id, struct body *body); /* any thread */
-void delivery_free(struct sender *sender, struct delivery *delivery); /* NULL: body not shared */
+/* `sender` may be NULL if the body is not shared. */
+void delivery_free(struct sender *sender, struct delivery *delivery);
 void delivery_free_list(struct delivery_list *list);
 bool delivery_admit(struct sender *sender, struct subscription *subscription,
                     struct delivery *delivery);
-void delivery_end(struct sender *sender, struct delivery *delivery); /* if in no attempt or task */
+void delivery_end(struct sender *sender, struct delivery *delivery); /* if waiting or resting */
 void delivery_unsettled(struct sender *sender, struct delivery *delivery);
 bool delivery_is_old(const struct sender *sender, const struct delivery *delivery);
 void delivery_put_back(struct sender *sender, struct queue_flow *flow);
 void delivery_rest(struct sender *sender, struct delivery *delivery, int64_t delay_ms);
 void delivery_take_handoffs(struct sender *sender, struct delivery_list *handoffs);
 
-/* subscriptions.c: webhooks in memory. _get() creates a missing one, _want() requests its row. */
+/* subscriptions.c: webhooks in memory. subscription_get() adds a webhook that is missing. */
 struct subscription *subscription_find(struct sender *sender, int64_t webhook);
 struct subscription *subscription_get(struct sender *sender, int64_t webhook);
 void subscription_want(struct sender *sender, struct subscription *subscription);
@@ -438,9 +438,9 @@ void subscription_due(struct sender *sender, struct subscription *subscription, 
 void subscriptions_changed(struct sender *sender, const struct pairs *webhooks, bool all);
 void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
-void subscriptions_drop(struct sender *sender, uint64_t shards);          /* resets webhooks */
+void subscriptions_drop(struct sender *sender, uint64_t shards);          /* when a lease changes */
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
-/* Returns whether the webhook may send this many bytes now. If not, sets its paced_ms. */
+/* Returns whether the webhook may send this many bytes now. If not, sets paced_ms. */
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);
 int64_t subscriptions_lag(struct sender *sender); /* age in ms of the oldest sendable delivery */
 void subscription_free(struct sender *sender, struct subscription *subscription);

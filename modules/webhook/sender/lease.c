@@ -285,8 +285,8 @@ void lease_tend(struct sender *sender)
 /* ---- cursors, and shards that are given away ------------------------------------------------- */
 
 /*
- * Collects the changed cursors of webhooks: a cursor is below the webhook's first unfinished
- * delivery. If shards are given away, also collects their attempts in flight.
+ * Collects the changed cursors of webhooks. A webhook's cursor is the id before its first
+ * unfinished delivery. If shards are given away, also collects their attempts in flight.
  */
 static void lease_note(struct sender *sender, struct saving *saving)
 {

@@ -8,7 +8,7 @@
 #define NEAR_CAP 4    /* added to the number in flight that a fast flow's traffic needs */
 #define RATE_MAX 2    /* limit of a flow's rate, in deliveries per millisecond */
 #define DRAIN_MS 1000 /* time in which a flow's waiting items should be sent */
-#define FAR_MS 20     /* with a lower mean, only every `cap`-th delivery raises the cap */
+#define FAR_MS 20     /* below this mean time, only every `cap`-th delivery raises the cap */
 #define WHILE 64      /* deliveries per struct queue_pace */
 #define SURE 8        /* deliveries after which their mean decides if a flow stays slow */
 #define UNPROVED 8    /* divides the limits of a flow that is not fast, or fails */

@@ -82,7 +82,7 @@ struct queue_flow {
     size_t grown_of;               /* deliveries since the cap grew */
     int64_t deficit;
     enum queue_class class;
-    struct queue_ring *ring; /* the ring that it is in; NULL: none */
+    struct queue_ring *ring; /* the ring that the flow is in; NULL: none */
     bool closed;             /* paused: nothing is sent */
 };
 
@@ -91,7 +91,7 @@ struct queue_limits {
     size_t flow_flying; /* attempts in flight for one flow */
     size_t flow_items;  /* held by one flow */
     size_t flow_bytes;  /* held by one flow; one item is always admitted */
-    size_t bytes;       /* held by all flows; beyond it, each flow may hold QUEUE_FLOW_SURE items */
+    size_t bytes;       /* held by all flows, in addition to QUEUE_FLOW_SURE items per flow */
 };
 
 struct queue {
@@ -115,11 +115,11 @@ size_t queue_part(const struct queue_flow *flow, size_t limit);
 /* Returns whether the flow would admit an item of this size. */
 bool queue_room(const struct queue *queue, const struct queue_flow *flow, uint32_t size);
 
-/* Adds a new item: a low item at the flow's end, another item before the low items. Returns false,
- * with the item unchanged, if the flow is full. */
+/* Adds a new item at the end of the flow, or before the low items if it is not low. Returns false
+ * if the flow is full; the item is unchanged then. */
 bool queue_admit(struct queue *queue, struct queue_flow *flow, struct queue_item *item);
 
-/* Returns the item to send now, or NULL. It is in flight until queue_finished(). */
+/* Returns the item to send now, or NULL. The item is in flight until queue_finished(). */
 struct queue_item *queue_take(struct queue *queue, int64_t now_ms);
 
 /* Ends the item's attempt. The item rests until queue_again() or queue_release(). */

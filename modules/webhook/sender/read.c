@@ -317,8 +317,8 @@ void read_deliveries(struct sender *sender)
 /* ---- deliveries that are not known ----------------------------------------------------------- */
 
 /*
- * Looks in the database for deliveries that this sender does not have: after it got shards, and
- * after a gap in the notifications. Every few seconds it looks only in the new part of the log,
+ * Looks in the database for deliveries that this sender does not have, after this host got shards
+ * or after a gap in the notifications. Every few seconds it looks only in the new part of the log,
  * because a host may die between a commit and its notification. This search ends at a `frontier`:
  * an id below which no delivery can appear any more, because all transactions that got lower ids
  * have ended. After the search, the cursors move to the frontier.

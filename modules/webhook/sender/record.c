@@ -40,7 +40,7 @@
 /*
  * Records results that are not plain. $1 to $7 as for RECORD_DELIVERED, $8 verdicts, $9 tries, $10
  * delays before the next attempts and $11 ages of the deliveries, both in ms. Ids are compared with
- * arrays: PostgreSQL would plan a join with statistics that may be old.
+ * arrays, because PostgreSQL would plan a join with statistics that may be old.
  */
 #define RECORD_OTHERS                                                                              \
     "WITH " SENDER_ME                                                                              \
@@ -218,8 +218,8 @@ static void record_back(struct sender *sender, struct db_task *db_task)
 
 /*
  * Adds the result of an attempt to a batch. The result waits for further results, at most until
- * the next attempt. It is plain if the delivery succeeded and has no row in webhook_waiting. While
- * a statement that gives shards away may insert such rows, no result is plain.
+ * the next attempt. A result is plain if the delivery succeeded and has no row in webhook_waiting.
+ * While a statement that gives shards away may insert such rows, no result is plain.
  */
 void record_add(struct sender *sender, struct delivery *delivery)
 {

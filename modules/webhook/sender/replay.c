@@ -15,9 +15,9 @@
 
 /*
  * Queues the next deliveries of running replays, and moves their cursors. $1 this host, $2 shards.
- * `room` is how many deliveries a replay may queue now. `ids` are its first `room` matching
- * deliveries among the next SCAN. The replays checked longest ago come first, so that a replay
- * without room delays no others. Returns the checked webhooks, and 1 for each that had room.
+ * `room` is how many deliveries a replay may queue now. `ids` are the first `room` matches among
+ * the next SCAN deliveries. The replays checked longest ago come first, so that a replay without
+ * room delays no others. Returns the checked webhooks, and 1 for each that had room.
  */
 static const struct bb_sql replay = {
     "WITH " SENDER_ME ","

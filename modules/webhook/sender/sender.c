@@ -469,7 +469,7 @@ static void sender_finish(struct sender *sender)
         sender_turn(sender);
     delivery_free_list(&sender->handoffs);
     attempts_free(sender);
-    /* Webhooks first: subscription_free() uses the heap, which has timers of the deliveries. */
+    /* Webhooks first, because subscription_free() uses a heap that has timers of deliveries. */
     IDMAP_FOREACH (subscription, subscription, &sender->subscriptions)
         subscription_free(sender, subscription);
     IDMAP_FOREACH (delivery, delivery, &sender->deliveries)

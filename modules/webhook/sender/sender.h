@@ -30,8 +30,8 @@ struct sender_event {
     const char *id; /* UUID in the header webhook-id */
     const char *body;
     size_t length;
-    int64_t body_id;   /* in webhook_body; 0: in the delivery's row */
-    const char *trace; /* traceparent of the request that raised it; NULL: none */
+    int64_t body_id;   /* id in webhook_body; 0: the body is in the delivery's row */
+    const char *trace; /* traceparent of the request that raised the event; NULL: none */
 };
 
 struct sender_item {
@@ -41,9 +41,9 @@ struct sender_item {
 
 /*
  * Call after deliveries of one event were committed. This host sends the deliveries of its shards;
- * the owners of other shards are notified within 20 ms. A `test` is sent from this host, whoever
- * owns its shard; its row in webhook_waiting keeps the owner from sending it for sender_hold_ms(),
- * and its waiter gets a report in any case.
+ * the owners of other shards are notified within 20 ms. This host sends a `test` even
+ * if another host owns the shard: a row in webhook_waiting keeps the owner from sending the test
+ * for sender_hold_ms(). The waiter of a test always gets a report.
  */
 void sender_committed(struct sender *sender, const struct sender_event *event,
                       const struct sender_item *items, size_t count, bool test);
@@ -58,8 +58,8 @@ static inline int64_t sender_hold_ms(const struct webhook *webhook)
 bool sender_ready(struct sender *sender);
 
 /*
- * Call after deliveries of a webhook were committed to webhook_waiting. `ordered`: they have an
- * order. The owner of the shard sends them.
+ * Call after deliveries of a webhook were committed to webhook_waiting. `ordered`: they have a
+ * sequence. The owner of the shard sends them.
  */
 void sender_queued(struct sender *sender, int64_t webhook, bool ordered);
 

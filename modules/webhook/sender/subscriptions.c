@@ -97,7 +97,7 @@ static void rate_due(struct sender *sender, struct timer *timer)
 
 /* ---- state ---------------------------------------------------------------------------------- */
 
-/* Opens or closes the flows of a webhook, and updates whether it is in the list `to_read`. */
+/* Opens or closes the flows of a webhook, and adds it to `to_read` or removes it. */
 void subscription_update(struct sender *sender, struct subscription *subscription)
 {
     bool mine = sender->mine & ~sender->to_give & sender_shard(subscription->node.id);
