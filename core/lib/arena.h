@@ -29,7 +29,7 @@ void *arena_alloc(struct arena *arena, size_t size);
 /* Makes arena_free() call undo(arg), the newest call first. Returns 0, or -1 if memory ran out. */
 int arena_defer(struct arena *arena, void (*undo)(void *), void *arg);
 
-/* Makes all deferred calls of `run` now, the newest first, instead of in arena_free(). */
+/* Performs the deferred calls of `run` now, the newest first, instead of in arena_free(). */
 void arena_undo(struct arena *arena, void (*run)(void *));
 
 /* Copies `length` bytes and adds a NUL. Returns NULL if memory ran out. */

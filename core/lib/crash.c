@@ -71,7 +71,7 @@ struct report {
     const ucontext_t *context;
     char name[16];                   /* "SIGSEGV"; "": no signal */
     const char *exit;                /* the function that was called, "exit()"; NULL: a signal */
-    const char *reason;              /* why the host ends the process; NULL: it does not */
+    const char *reason;              /* set by crash_end(); NULL: it was not called */
     struct crash_snapshot who;       /* what the thread was doing, from activity_now() */
     bool guard;                      /* the address is in the guard below the fiber's stack */
     struct frame frames[FRAMES_MAX]; /* the innermost one is first */
@@ -417,7 +417,7 @@ static void crash_write_file(struct report *of)
 
     if (!*of->directory)
         return;
-    /* The name is crash-2026-11-24T00-11-22.123Z-4711.txt: some file systems allow no colons. */
+    /* Replaces the colons of the time, because some file systems allow none in a name. */
     text_time(clock_wall_ms(), time);
     snprintf(path, sizeof of->note.report, "%s/crash-%s-%d.txt", of->directory, time, getpid());
     for (char *at = path + strlen(of->directory); *at; at++)
@@ -506,7 +506,7 @@ static void crash_rest(int ms)
         poll(NULL, 0, (int)left);
 }
 
-/* Makes the signal end the process: a fault recurs after the return; a sent signal is resent. */
+/* Makes the signal end the process. A fault recurs on return; a sent signal is sent again. */
 static void crash_die(int number, const siginfo_t *info)
 {
     signal(number, SIG_DFL);
@@ -562,7 +562,7 @@ static void crash_exited(const char *how)
     report.context = NULL;
 }
 
-/* exit() calls this. After a report, ends the process without the remaining exit handlers. */
+/* exit() calls this. Unless crash_exits() was called, reports the exit and ends the process. */
 static void crash_on_exit(int status, void *arg)
 {
     (void)arg;
@@ -640,7 +640,7 @@ void crash_end(pthread_t thread, const char *reason)
     log_flush(); /* writes earlier lines, which may explain the reason */
     if (atomic_load(&installed) && !pthread_kill(thread, SIGABRT))
         crash_rest(REPORT_MS);
-    if (atomic_load(&reporter)) { /* a report hangs, so end without one */
+    if (atomic_load(&reporter)) { /* the report hangs, so end without it */
         signal(SIGABRT, SIG_DFL);
         raise(SIGABRT);
         kill(getpid(), SIGKILL);

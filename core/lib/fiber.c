@@ -18,7 +18,7 @@ enum { FIBER_STACK = 64 * 1024 };
 
 /*
  * The guard: addresses below each stack that are not accessible, so that a stack overflow faults.
- * Code without -fstack-clash-protection can jump over it with a stack frame that is larger than it.
+ * Code without -fstack-clash-protection can jump over the guard with a larger stack frame.
  */
 enum { GUARD = 1024 * 1024, FIBER_MAP = GUARD + FIBER_STACK };
 

@@ -447,9 +447,9 @@ static const char *field_email_string(const struct bb_field *field, const char *
 }
 
 /*
- * Returns the time in a form that text_time_parse() and PostgreSQL read (sessions are in UTC), or
- * NULL. Converts "t", "z", a comma before the fraction, an hour with one digit, and a blank before
- * the offset. A blank before an offset without a sign is a + that was not encoded in a query.
+ * Returns the time in a form that text_time_parse() and PostgreSQL read; NULL if it is invalid.
+ * Converts "t", "z", a comma before the fraction, an hour with one digit, and a blank before the
+ * offset. A blank before an offset without a sign is a + that was not encoded in a query.
  */
 static const char *field_time_string(const char *text, struct arena *arena)
 {
@@ -535,7 +535,7 @@ static bool field_empty_is_absent(const struct bb_field *field, const struct pro
 
 /*
  * Converts a whole number to its digits, and removes blanks around a string, if the field allows
- * this. Returns a new reference. Keeps a fraction, because the client's digits (1.50) are unknown.
+ * this. Returns a new reference. Does not convert a fraction: the client's digits (1.50) are lost.
  */
 static json_t *field_as_string(const struct bb_field *field, json_t *value,
                                struct problems *problems)

@@ -116,7 +116,7 @@ BB_PRINTF(2, 0) int warnings_vadd(json_t **warnings, const char *format, va_list
 
 /*
  * Checks queries ("a=1&b=2") against a table of fields, and reads form bodies of the same syntax.
- * If a parameter of a query occurs twice, the last one is used. Lists undeclared names.
+ * If a parameter of a query occurs twice, the last one is used. `ignored` lists undeclared names.
  * Results are in the arena; one thread at a time.
  */
 

@@ -325,9 +325,9 @@ static bool json_out_next_digits(char *text)
 
 /*
  * Writes the shortest decimal that reads back as `number` (> 0), as "d.ddde±xx", perhaps padded
- * with zeros. Begins with 15 digits, because rounding to 15 digits also yields each shorter decimal
- * that reads back. Subnormal numbers are less precise, so they begin with 1 digit. For a power of
- * two, sometimes only the next higher decimal reads back.
+ * with zeros. Tries 15 digits first: if a shorter decimal reads back, these digits are that decimal
+ * and zeros. Subnormal numbers have a lower precision, so tries 1 digit first for them. For a power
+ * of two, sometimes only the next higher decimal reads back.
  */
 static void json_out_shortest(double number, char *out, size_t size)
 {

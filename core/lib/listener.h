@@ -61,9 +61,9 @@ bool address_in(const struct cidr_list *list, const char *text);
 struct in6_addr address_network(const char *text);
 
 /*
- * Writes the client's address to `out` and returns it: `peer` if it is not trusted. Otherwise reads
- * X-Forwarded-For (NULL: no header) backwards, up to the first address that is not trusted. The
- * client is the last address read, or `peer` if there is none or an entry read is not an address.
+ * Writes the client's address to `out` and returns `out`. A peer that is not trusted is the client.
+ * Otherwise, reads X-Forwarded-For (NULL: no header) backwards to the first address that is not
+ * trusted. The client is the last address read; `peer` if no entry or an invalid entry was read.
  */
 const char *address_client(const struct cidr_list *trusted, const char *peer,
                            const char *x_forwarded_for, char out[INET6_ADDRSTRLEN]);

@@ -233,7 +233,7 @@ static size_t log_write_all(struct writer *writer, const char *bytes, size_t len
     return done;
 }
 
-/* Ends a line that was cut off, and logs how many more lines were lost. false: a write failed. */
+/* Ends a partly written line, and logs the number of lost lines. Returns false on failure. */
 static bool log_report_drops(struct writer *writer)
 {
     uint64_t dropped = atomic_load(&lost);
@@ -411,7 +411,7 @@ void log_close(void)
         ;
     bool done = writer->done;
 
-    writer->abandoned = !done; /* then the thread frees the writer when its write() returns */
+    writer->abandoned = !done; /* the thread frees the writer when write() returns */
     pthread_mutex_unlock(&log_lock);
     if (done) {
         pthread_join(thread, NULL);

@@ -17,7 +17,7 @@
 #include "core/lib/text.h"
 
 struct log_pair {
-    const char *key;   /* [a-z0-9_.], because keys are not escaped; '#' first: see LOG_NUMBER */
+    const char *key;   /* [a-z0-9_.], because keys are not escaped; LOG_NUMBER() adds '#' */
     const char *value; /* NULL: the pair is omitted */
 };
 
@@ -57,8 +57,8 @@ void log_pairs(enum bb_level level, const char *message, const struct log_pair *
                size_t count);
 
 /*
- * Expands to a key with '#' and the text of a number, which is valid until the end of the block.
- * The log does not write the '#', but then writes the value as a number in JSON lines.
+ * Expands to a key with '#' before it, and the text of a number, valid until the end of the block.
+ * Because of the '#', which is not written, the value is a number in JSON lines, not a string.
  */
 #define LOG_NUMBER(key, number) LOG_NUMBER_IF(true, key, number)
 #define LOG_NUMBER_IF(condition, key, number)                                                      \

@@ -131,7 +131,7 @@ void loop_run(struct loop *loop)
 
     meter_thread(loop->index);
     thread_schedule(0);
-    /* also runs messages posted in the last iteration, because they own memory */
+    /* after `stop`, still runs the messages in the inbox, because they own memory */
     while (!loop->stop || !loop_quiet(loop)) {
         bool ready = !STAILQ_EMPTY(&loop->ready) || !STAILQ_EMPTY(&loop->patient);
         int64_t wait = ready ? 0 : timer_ms;

@@ -37,8 +37,8 @@ static inline void timer_clear(struct bb_heap *timers, struct timer *timer)
 }
 
 /*
- * In an idle loop, pools are checked and the PostgreSQL listener sends queries at multiples of this
- * interval (below FRESH_MS). Jobs start at multiples, too, so the processor wakes once for all.
+ * An idle loop makes its periodic checks (connections, PostgreSQL, replicas) at multiples of this
+ * interval, so that the processor wakes once for all. Must be below FRESH_MS (pg_listener.c).
  */
 enum { TIMER_IDLE_MS = 500 };
 
@@ -128,7 +128,7 @@ struct loop {
     atomic_int_least64_t stands_ms;
     struct loop_seen {
         int64_t iteration_ms; /* start of the iteration, which identifies it */
-        int64_t blocked_ms;   /* sum of the intervals between checks that found it unchanged */
+        int64_t blocked_ms;   /* sum of the intervals between checks that found the same one */
         bool logged;
     } seen; /* private to the stall watchdog */
     struct bb_heap timers;
@@ -147,15 +147,14 @@ struct loop {
     struct http *http;    /* NULL: a loop without a listener (commands) */
     struct loop_stats stats;
     atomic_uint_least64_t answered; /* total number of HTTP requests answered */
-    bool stop;                      /* loop_run() returns after this iteration */
+    bool stop;                      /* loop_run() returns when the inbox is empty */
     atomic_bool ended;              /* has stopped; read by the first loop, which stops last */
 };
 
 /*
  * In an iteration the loop resumes fibers until long ones (LOOP_HEAVY_US or longer) have together
- * taken LOOP_SHARE_US. It resumes the rest in later iterations. So short requests do not wait for
- * many long ones. Short fibers are never postponed: otherwise more would start than end in each
- * iteration, and queues would overflow.
+ * taken LOOP_SHARE_US. So I/O and new requests do not wait for many long fibers. Short fibers are
+ * not counted: otherwise more would start than end in each iteration, and queues would overflow.
  */
 enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
 

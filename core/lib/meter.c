@@ -11,7 +11,7 @@
 /* A route's meter counts requests by status and, from index TIMES_AT, by duration. */
 enum { TIMES_AT = METER_STATUSES, ROUTE_VALUES = TIMES_AT + METER_TIME_VALUES };
 
-/* A cache line has LINE values. Slots begin at cache lines, so that they share none. */
+/* A cache line has LINE values. Slots begin at cache lines, so that no line is in two slots. */
 enum { PLACES = 8, METERS_MAX = 8192, LINE = 8, ROUTE_STRIDE = (ROUTE_VALUES / LINE + 1) * LINE };
 
 const int meter_statuses[METER_STATUSES] = {200, 201, 204, 400, 401, 403, 404, 405,

@@ -14,7 +14,7 @@ struct meter;
 enum {
     METER_STATUSES = 24, /* the last one counts statuses that meter_statuses lacks */
     METER_BUCKETS = 13,  /* the last one is unbounded */
-    METER_TIME_VALUES = METER_BUCKETS + 1 /* the values of a meter that count times */
+    METER_TIME_VALUES = METER_BUCKETS + 1 /* the buckets, and the sum of all times */
 };
 
 extern const int meter_statuses[METER_STATUSES];         /* the last element is 0 */
@@ -48,8 +48,8 @@ struct route_sums {
 void meter_routes(void (*call)(const struct route_sums *sums, void *arg), void *arg);
 
 /*
- * Returns the metric family with this name and `count` values, and creates it if necessary. Takes
- * ownership of `name`, from malloc(). NULL: `name` is NULL, or no memory, or too many meters.
+ * Returns or creates the metric family with this name and `count` values. Takes over `name`, which
+ * is from malloc(). Returns NULL if `name` is NULL, memory ran out, or there are too many meters.
  */
 struct meter *meter_named(char *name, size_t count);
 
@@ -58,7 +58,7 @@ void meter_add(struct meter *meter, size_t value, uint64_t by);
 
 uint64_t meter_sum(const struct meter *meter, size_t value);
 
-/* Count a time, or read all times, in the METER_TIME_VALUES values that begin with `first`. */
+/* Count one time, or read all times, in the METER_TIME_VALUES values from index `first`. */
 void meter_add_time(struct meter *meter, size_t first, int64_t us);
 void meter_times(const struct meter *meter, size_t first, struct meter_times *times);
 

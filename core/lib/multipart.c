@@ -68,7 +68,7 @@ static int multipart_parameter(char **at, char **name, char **value)
     *at = multipart_skip_blank(end);
     if (end == *value || (**at && **at != ';'))
         return -1;
-    if (*end) { /* `end` may be the ';' itself: skip it before it is overwritten */
+    if (*end) { /* the NUL overwrites a ';' at `end`, so the ';' is skipped first */
         *at += **at == ';';
         *end = '\0';
     }
@@ -269,7 +269,7 @@ bool multipart_complete(const struct multipart *multipart)
     return multipart->state == MULTIPART_EPILOGUE;
 }
 
-/* Removes `length` bytes from the window. Passes them, except `implied` ones, to calls->data(). */
+/* Removes `length` bytes from the window. Those that are data of a part go to calls->data(). */
 static int multipart_data(struct multipart *multipart, size_t length)
 {
     size_t skipped = multipart->implied < length ? multipart->implied : length;
@@ -284,7 +284,7 @@ static int multipart_data(struct multipart *multipart, size_t length)
 
 /*
  * Calls calls->data() for the data before the next delimiter, and skips the delimiter and the CR LF
- * or -- after it. A delimiter without either is data. Returns 1; 0: more input is needed; or -1.
+ * or -- after it. If neither follows, the delimiter is data. Returns 1; 0 to get more input; or -1.
  */
 static int multipart_take_data(struct multipart *multipart)
 {

@@ -51,7 +51,7 @@ static int url_decode(const char *at, const char *end, struct arena *arena, cons
     return *out && **out ? 0 : -1;
 }
 
-/* Reads "/database", after "/name" for Sentinel. The database is optional. */
+/* Reads "/database" or, for Sentinel, "/name/database". "/database" is optional. */
 static int url_path(const char *at, bool sentinel, struct arena *arena, struct redis_url *url)
 {
     const char *end = at + strlen(at);

@@ -328,7 +328,7 @@ static char *settings_read(const char *path, size_t *length, struct setting_prob
     return NULL;
 }
 
-/* Reads the file to settings->root, which stays NULL for an empty file. -1 after a problem. */
+/* Reads the file to settings->root (NULL: empty file). Returns 0, or -1 after adding a problem. */
 static int settings_read_root(struct reader *reader)
 {
     if (settings_next(reader)) /* the start of the stream */

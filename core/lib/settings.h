@@ -62,7 +62,7 @@ struct setting_problems {
     setting_line_add(&(problems)->warnings, &(problems)->warning_count, __VA_ARGS__)
 BB_PRINTF(3, 4) void setting_line_add(char ***lines, size_t *count, const char *format, ...);
 
-/* Print each line after `prefix`: "" before a problem, "warning: " before a warning. */
+/* Print each line after `prefix`, which is "" for problems and "warning: " for warnings. */
 void setting_lines_print(char *const *lines, size_t count, const char *prefix, FILE *out);
 void setting_problems_print(const struct setting_problems *problems, FILE *out);
 void setting_problems_free(struct setting_problems *problems);

@@ -12,7 +12,7 @@ enum sqlstate_flag {
     SQLSTATE_PASSING = 1 << 0,
     /* A table, column or other object is missing: while a migration runs, the client gets a 503. */
     SQLSTATE_UNDEFINED = 1 << 1,
-    /* Not logged as an error, because a module may expect it, or the statement is sent again. */
+    /* The host does not log the error: a module may expect it, or the statement is sent again. */
     SQLSTATE_EXPECTED = 1 << 2,
     /* Transactions conflicted with each other: the host retries the statement at once. */
     SQLSTATE_AGAIN = 1 << 3,
@@ -24,8 +24,7 @@ enum sqlstate_flag {
     SQLSTATE_RAISED = 1 << 5,
     /* The text of the statement is invalid for the existing tables and functions. */
     SQLSTATE_TEXT = 1 << 6,
-    /* The prepared statement is missing, or belongs to another session: the host prepares it
-     * again. */
+    /* The prepared statement is missing, or belongs to another session: it is prepared again. */
     SQLSTATE_STALE = 1 << 7,
     /* A migration that failed with this code may succeed if it is started again. */
     SQLSTATE_MIGRATION_LATER = 1 << 8,

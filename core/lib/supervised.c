@@ -33,7 +33,7 @@ void supervised_renew_sockets(int sockets[2 * SUPERVISED_SOCKETS])
         if (sockets[i] >= 0)
             close(sockets[i]);
         sockets[i] = socket(i < SUPERVISED_SOCKETS ? AF_INET : AF_INET6,
-                            SOCK_STREAM | SOCK_NONBLOCK, 0); /* server processes inherit it */
+                            SOCK_STREAM | SOCK_NONBLOCK, 0); /* inherited by server processes */
     }
 }
 
@@ -44,7 +44,7 @@ void supervised_begin(void)
     if (!number)
         return;
     prctl(PR_SET_NAME, "busbar");     /* the kernel has named it "exe", after /proc/self/exe */
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* again: exec clears it for executables with capabilities */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* exec clears it if the executable has capabilities */
     file = (int)strtol(number, NULL, 10);
     unsetenv(SUPERVISED_VARIABLE);
     if (pread(file, &shared, sizeof shared, 0) != (ssize_t)sizeof shared) {

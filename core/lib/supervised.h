@@ -2,7 +2,7 @@
  * The supervisor (core/main/main.c) and the server process share an anonymous file and some
  * sockets. The supervisor creates both, and each server process inherits them. When a server
  * process dies, its listening sockets stay open, so connections wait for the next server process,
- * and none is refused. A server process stores its start time and why it ends in the file.
+ * and none is refused. In the file, a server process stores when it began to serve and why it ends.
  * The file is not mapped, so that stray memory writes of a module cannot change it.
  *
  * Without a supervisor the functions for the server process have no effect, unless noted.
@@ -105,7 +105,7 @@ void supervised_crashed(const struct crash_note *note);
 
 /*
  * Stores the descriptors of the sockets on which a previous server process listened at this
- * address, and returns their number. The caller owns them. If the sockets listen at another
+ * address, and returns their number. The caller owns the sockets. If they listen at another
  * address, because the setting has changed, shuts them down for all processes and returns 0.
  */
 size_t supervised_listening(const char *address, int fds[SUPERVISED_SOCKETS]);
@@ -126,8 +126,8 @@ const struct crash_history *supervised_history(void);
  * ---- reports to the service manager and the supervisor ----
  *
  * sd_notify() sends sd_notify(3) datagrams to the socket named by $NOTIFY_SOCKET. If that variable
- * is not set, nothing is sent; failures are ignored. The supervisor and the server process send
- * them, so a unit of systemd needs NotifyAccess=all. Any thread. Never waits.
+ * is not set, nothing is sent; failures are ignored. A unit of systemd needs NotifyAccess=all,
+ * because both the supervisor and the server process send datagrams. Any thread. Never waits.
  */
 
 void sd_notify(const char *text);

@@ -134,10 +134,9 @@ int64_t clock_wall_ms(void);
  * responses and signatures, so that a host with a wrong clock does no harm. The PostgreSQL listener
  * measures it several times a second; requests never query it.
  *
- * The host stores it as an offset from the monotonic clock, so that it does not jump when an
- * operator or NTP sets the wall clock. Until the first measurement it is the host's wall clock.
- *
- * A process has one shared clock. Any thread may read it, one thread measures it.
+ * The host stores the difference to the monotonic clock, so that the shared clock does not jump if
+ * an operator or NTP sets the wall clock. Until the first measurement, shared_clock_ms() returns
+ * the wall clock. Any thread may read the shared clock; one thread measures it.
  */
 enum {
     SHARED_CLOCK_WARN_MS = 1000,  /* from this offset on, the host logs a warning */

@@ -15,8 +15,8 @@
 
 /*
  * Gives the calling thread a separate stack for signal handlers, so that a stack overflow can be
- * reported; it is freed when the thread ends. If memory runs out, the thread has none. No effect
- * with a sanitizer.
+ * reported. The stack is freed when the thread ends. If memory runs out, the thread gets none. No
+ * effect with a sanitizer.
  */
 void thread_alternate_stack(void);
 
@@ -67,7 +67,7 @@ struct activity {
     const char *request;       /* the request's id; or NULL */
 };
 
-/* Records the activity of this thread from now on. Returns the previous record, to be restored. */
+/* Records what this thread does from now on. Returns the previous record for activity_leave(). */
 struct activity activity_enter(struct activity now);
 void activity_leave(struct activity before);
 

@@ -77,9 +77,9 @@ bool cli_is_command(const char *name)
  * So a command uses the same configuration as the service. The file has the syntax of
  * EnvironmentFile= in systemd: a line is NAME=value; blank lines and lines that begin with # or ;
  * are ignored. At the beginning of a value, and after a closing quote, ' and " quote the following
- * text, which may span lines; elsewhere they are ordinary characters. A backslash makes the
- * next character ordinary; at the end of a line it continues the value in the next line.
- * Other lines are errors, although systemd ignores them.
+ * text, which may span lines; elsewhere they are ordinary characters. Outside of '', a backslash
+ * makes the next character ordinary (inside of "", only ", \, ` and $), and at the end of a line it
+ * continues the value in the next line. Other lines are errors, although systemd ignores them.
  */
 
 /* The position in the text of the file. */
@@ -127,7 +127,7 @@ static const char *env_file_take_variable(struct place *place)
     place->at = name + length + 1;
     char *value = place->at, *out = value, *kept = value; /* blanks after `kept` are removed */
     char quote = 0;     /* the quotation mark that is open; 0: none */
-    bool plain = false; /* follows unquoted text, so quotes are ordinary characters */
+    bool plain = false; /* the preceding text is unquoted, so quotes are ordinary */
 
     for (; *place->at && (quote || !env_file_is_end(*place->at)); place->at++) {
         char c = *place->at;
@@ -305,7 +305,7 @@ static int cli_take_file(struct cli *cli, const char *option, const char *path)
 }
 
 /*
- * Parses an option of `common` at argv[*at]. Its file is the next word or follows a =. Returns 0 if
+ * Parses an option of `common` at argv[*at]. The file is the next word or follows a =. Returns 0 if
  * the option is valid, an exit status if it is not, or -1 if the word is not such an option.
  */
 static int cli_take_common(struct cli *cli, int argc, char **argv, int *at)

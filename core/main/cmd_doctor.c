@@ -55,7 +55,7 @@ static void doctor_begin(struct doctor *doctor, const char *check)
 
 /*
  * Runs a command in a child process, because a module can only be opened once in a process. The
- * caller closes *out, the child's output, before it waits for the child. Returns its pid, or -1.
+ * caller closes *out, the child's output, before waiting for the child. Returns the pid, or -1.
  */
 static pid_t doctor_run(int (*run)(const struct cli *), const struct cli *cli, FILE **out)
 {

@@ -132,7 +132,7 @@ static int option_set(const struct options *options, const struct bb_field *fiel
                : 0;
 }
 
-/* Reads the option at argv[*at] and its value, which may be the next word. -1 after a message. */
+/* Reads the option at argv[*at]. The value may be the next word. Returns 0, or -1 (printed). */
 static int option_take(const struct options *options, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at], *value = NULL;

@@ -186,7 +186,7 @@ static json_t *status_generations_json(struct engine *engine)
 
     for (size_t i = count; i-- > 0;) { /* oldest first, to find `live` */
         const struct generation *g = list[i];
-        /* read before `old`: the engine drops its reference only after it has set `superseded` */
+        /* read before `old`: if `old` is false, `holders` includes the engine's reference */
         size_t holders = atomic_load(&g->holders);
         bool old = generation_superseded(g), drains = old && now < g->cut_ms;
 
@@ -433,9 +433,9 @@ static long status_whole(const json_t *json, const char *name)
 }
 
 /*
- * Prints a format. {name} becomes the member `name`; {name|text} becomes the member or, if it is
- * empty, `text`; {text~name} becomes `text` and the member or, if it is empty, nothing. A number
- * before the name is the width, as for printf().
+ * Prints a format. {name} becomes the member `name`. {name|text} becomes the member, or, if the
+ * member is empty, `text`. {text~name} becomes `text` and the member, or, if the member is empty,
+ * nothing. A number before the name is the width, as for printf().
  */
 static void status_print(FILE *out, const json_t *json, const char *format)
 {

@@ -1,8 +1,8 @@
 /*
  * The control socket, through which `busbar reload` and `busbar status` reach the running host. It
  * has the mode 0600, so only the host's user (and root) can connect to it. The host replaces a
- * socket that remained after a crash. If another host responds on the socket, that host keeps it,
- * and this host logs that it has no control socket. SIGHUP reloads even without the socket.
+ * socket that remained after a crash. If another host responds on the socket, this host does not
+ * replace it, and logs that it has no control socket. SIGHUP reloads even without the socket.
  *
  * A client sends one line ("reload", "status", "status --json", "run-job NAME"). The response is a
  * line with the exit status for the client, then text for people up to the end of the stream.
@@ -29,7 +29,7 @@ void control_free(struct control *control);
 /* Returns a connection to the socket at this path; -1 with errno. `flags`: SOCK_NONBLOCK or 0. */
 int control_connect(const char *path, int flags);
 
-/* Reads until EOF, `text` contains `end` or is full, or clock_mono_ms() >= until_ms. Any thread. */
+/* Reads until EOF, until `text` is full or contains `end`, or until `until_ms`. Any thread. */
 void control_read(int fd, char *text, size_t size, const char *end, int64_t until_ms);
 
 /* Sends the text (NULL: out of memory) to a client and closes `fd`. Any thread. */

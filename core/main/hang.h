@@ -14,13 +14,13 @@
 #include "core/lib/listener.h"
 #include "core/module/engine.h"
 
-/* Starts the thread. Call once, before modules are loaded. Returns 0, or -1 (logged). */
+/* Starts the watchdog. Call once, before modules are loaded. Returns 0, or -1 (logged). */
 int hang_watch_begin(void);
 
-/* Makes the thread check the loops, too. Call when all loops run. */
+/* Makes the watchdog check the loops, too. Call when all loops run. */
 void hang_watch_loops(struct engine *engine);
 
-/* Ends the thread, if it runs. Call before the loops end. */
+/* Ends the watchdog, if it runs. Call before the loops end. */
 void hang_watch_end(void);
 
 /* Waits up to `ms` milliseconds for connections; sends each a 503 response with the reason. */

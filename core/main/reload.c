@@ -51,7 +51,7 @@ enum { AGAIN_TICKS = 10, LOOK_TICKS = 40, TICK_US = 50000 }; /* pauses between a
 struct migrator {
     pthread_t thread;
     struct generation *generation;
-    bool apply; /* false after a step has failed: the thread then only checks the database */
+    bool apply; /* false: only checks, because database.migrate is off or a step has failed */
     char logged[sizeof((struct migrate_report){0}.problem)]; /* last problem in the log */
     atomic_bool stop;
     bool done; /* the database was up to date */
@@ -139,7 +139,7 @@ static struct migrator *migrator_start(struct generation *generation)
     return NULL;
 }
 
-/* Ends and joins the thread (NULL: none). Returns whether it has seen the database up to date. */
+/* Ends and joins the thread (NULL: none). Returns whether the database was up to date. */
 static bool migrator_stop(struct migrator *migrator)
 {
     if (!migrator)
@@ -236,9 +236,9 @@ static void reload_call_on_loop(struct message *message)
 }
 
 /*
- * Calls `call` on every loop, and waits until all loops that are not blocked have returned from it.
- * A blocked loop calls it when it resumes. Releases one reference to each generation. Returns the
- * number of loops that have not called it yet. If memory runs out, waits until there is some,
+ * Calls `call` on every loop, and waits up to CALLS_MS for the loops that are not blocked. Blocked
+ * loops make the call when they resume. Releases one reference to each generation. Returns the
+ * number of loops that have not made the call yet. If memory runs out, waits until there is some,
  * because the swap must not fail. Call engine_hold() before.
  */
 static unsigned reload_call_on_loops(struct engine *engine,

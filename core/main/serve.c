@@ -48,7 +48,7 @@ static void *stop_rest_main(void *arg)
     stop_end_now(BB_WARN, "stopped with threads unfinished", 0);
 }
 
-/* Returns whether the loop may end. The first loop ends last: it gets late calls of bb_run(). */
+/* Returns whether the loop may end. The first loop is last, because bb_run() uses it in a stop. */
 static bool stop_is_last(const struct loop *loop)
 {
     for (unsigned i = 1; !loop->index && i < loop->engine->loop_count; i++) {
@@ -70,7 +70,7 @@ static void stop_tick(struct timer *timer)
         atomic_store(&loop->ended, true);
         return;
     }
-    /* requests were cut, so the exit status is not 0 */
+    /* the exit status is not 0, because unfinished requests are lost */
     if (loop->now_ms >= stop->until_ms)
         stop_end_now(BB_WARN, "stopped with requests unfinished", 1);
     timer_set(&loop->timers, timer, loop->now_ms + DRAIN_TICK_MS);
