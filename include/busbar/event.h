@@ -19,7 +19,7 @@ struct bb_event {
     size_t size;
     const char *name;
     const char *id;                     /* UUID of this event */
-    int64_t wall_ms;                    /* when it was raised */
+    int64_t wall_ms;                    /* when the event was raised, in ms since 1970 */
     const json_t *payload;              /* borrowed; must not be changed */
     const struct bb_audience *audience; /* never NULL */
 };

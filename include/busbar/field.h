@@ -103,7 +103,7 @@ struct bb_field {
     const char *const *choices; /* BB_CHOICE: NULL-terminated */
     struct bb_table fields;     /* BB_OBJECT, BB_LIST: struct bb_field */
     const char *alias;          /* another name that clients may use, or NULL */
-    const char *fallback;       /* the value of an absent field, as text; NULL: it stays absent */
+    const char *fallback;       /* the value of an absent field, as text; NULL: none */
     const char *help;           /* one sentence for the reference */
     const char *example;        /* for the reference, or NULL */
     struct bb_bind bind;        /* rows of the module's table `settings` only */

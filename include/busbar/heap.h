@@ -30,7 +30,7 @@ static inline struct bb_heap_node *bb_heap_pop(struct bb_heap *list)
     return node;
 }
 
-/* Makes the later node a child of the earlier one, which it returns. Neither may be in a list. */
+/* Makes the later node a child of the earlier node, and returns the earlier node. */
 static inline struct bb_heap_node *bb_heap_join(struct bb_heap_node *a, struct bb_heap_node *b)
 {
     struct bb_heap_node *first = a->at_ms <= b->at_ms ? a : b, *later = first == a ? b : a;

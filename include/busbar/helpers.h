@@ -15,7 +15,7 @@
 #define BB_SQL_TIME(column)                                                                        \
     "to_char(" column " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 
-/* Appends the item and takes ownership of both. If one is NULL or on failure, returns NULL. */
+/* Appends the item and takes ownership of both. Returns NULL on failure, or if one is NULL. */
 static inline json_t *bb_append(json_t *array, json_t *item)
 {
     if (json_array_append_new(array, item) == 0)
@@ -159,9 +159,9 @@ static inline json_t *bb_cell_json(struct bb_request *rq, const struct bb_rows *
 }
 
 /*
- * Creates an object with the members that `fields` describe, from the cells of a row, beginning
- * with `column`: the statement returns its columns in the order of a route's reply. NULL if
- * bb_cell_json() failed; pass it to bb_reply(), which then answers with 503 or 500.
+ * Creates an object with the members that `fields` describe. Their values are the cells of a row,
+ * beginning with `column`, in the order of `fields`. Returns NULL if bb_cell_json() failed; pass
+ * this NULL to bb_reply(), which then answers with 503 or 500.
  */
 static inline json_t *bb_row_fields(struct bb_request *rq, const struct bb_rows *rows, size_t row,
                                     size_t column, const struct bb_field *fields, size_t count)
@@ -280,7 +280,7 @@ static inline int bb_sleep(struct bb_request *rq, int64_t ms)
 
     if (!completion)
         return -1;
-    bb_completion_wait(rq, completion, ms); /* nothing signals it earlier */
+    bb_completion_wait(rq, completion, ms); /* nothing signals the completion earlier */
     bb_completion_signal(rq->host, completion);
     return 0;
 }

@@ -143,9 +143,9 @@ struct bb_need {
 
 /*
  * A PostgreSQL NOTIFY channel. The host calls `heard` on a loop for each notification; `heard` must
- * not wait. `payload` is borrowed. It is NULL if the host may have missed notifications: assume
- * then that anything has changed. The host may call `heard` at any time between `open` and `close`,
- * also while the generation drains.
+ * not wait. `payload` is borrowed. If the host may have missed notifications, `payload` is NULL;
+ * then assume that anything has changed. The host may call `heard` at any time between `open` and
+ * `close`, also while the generation drains.
  */
 struct bb_channel {
     const char *name; /* an SQL identifier */
@@ -169,7 +169,7 @@ struct bb_job {
 struct bb_pool {
     const char *name;
     /* 0: one thread per event loop, and one more thread, which serves only callers with at most two
-     * calls in the pool. All threads except this one pause while processors are scarce. */
+     * calls in the pool. The other threads pause while processors are scarce. */
     unsigned threads;
     unsigned queue; /* maximum number of waiting calls; further calls are refused */
     int nice;       /* added to the niceness of the threads, so that they do not delay the loops */
@@ -226,7 +226,7 @@ enum bb_module_flag {
 struct bb_module {
     size_t size;
     unsigned abi_major, abi_minor;
-    const char *name; /* also the name of its settings section */
+    const char *name; /* also the name of the module's settings section */
     const char *version;
     const char *schema;       /* text of schema.sql ("-- step 1: title" begins a step), or NULL */
     struct bb_table settings; /* struct bb_field */
@@ -253,7 +253,7 @@ struct bb_module {
      */
     struct bb_table wants;
     unsigned flags;       /* enum bb_module_flag */
-    const char *help;     /* one or two sentences about its purpose (for the reference) */
+    const char *help;     /* the module's purpose in one or two sentences (for the reference) */
     size_t settings_size; /* size of the struct that bb_settings() returns; 0: none */
 };
 

@@ -11,7 +11,7 @@
 struct bb_moment {
     int64_t ms; /* since 1970, UTC; a local time is read as if it were UTC */
     bool local; /* the text had neither an offset nor Z */
-    bool date;  /* the text was only a date; `ms` is its midnight */
+    bool date;  /* the text was only a date; `ms` is midnight */
 };
 
 /*

@@ -12,7 +12,7 @@
 
 struct bb_network {
     struct in6_addr base;
-    int prefix; /* length in bits; of an IPv4 network, 96 more than its IPv4 prefix */
+    int prefix; /* length in bits of the IPv6 address: an IPv4 prefix plus 96 */
 };
 
 /* Sets *address to the IPv4-mapped IPv6 address ::ffff:a.b.c.d. */

@@ -133,7 +133,7 @@ struct bb_file {
     const char *part;   /* name of the part */
     const char *name;   /* as the client sent it: data, never a path; UTF-8, up to 255 characters */
     const char *path;   /* where the file is stored now, synced to disk (fsync) */
-    const char *sha256; /* of its content, in lower-case hexadecimal */
+    const char *sha256; /* of the content, in lower-case hexadecimal */
     int64_t length;
 };
 
@@ -252,12 +252,12 @@ static inline int bb_call_as(struct bb_request *rq, struct bb_host *giver,
 
 /*
  * Records the request in the audit log before it changes anything, if a module provides the service
- * "auditor" (services.h); the host records the status later. Ends the request with 503 if it cannot
- * be recorded. Has no effect if it is recorded already. May park.
+ * "auditor" (services.h); the host records the status later. Ends the request with 503 if recording
+ * fails. Has no effect if the request is recorded already. May park.
  *
  * The host calls this before the handler of a route with BB_AUDITED. The handler of a public route
- * calls it itself, after the checks that refuse a flood of requests, such as a limit of attempts.
- * `email` is the e-mail in the request, which is not verified, or NULL.
+ * must call bb_audit() after the checks that refuse a flood of requests, such as a limit of
+ * attempts. `email` is the e-mail in the request, which is not verified, or NULL.
  */
 static inline void bb_audit(struct bb_request *rq, const char *email)
 {

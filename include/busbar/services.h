@@ -50,7 +50,7 @@ struct bb_account_scope {
     size_t size;
     const char *email;            /* in lower case */
     unsigned role;                /* one bit of enum bb_role */
-    bool active;                  /* false: its requests are refused */
+    bool active;                  /* false: requests of the account are refused */
     const int64_t *organizations; /* as in struct bb_principal */
     size_t organization_count;
     int64_t approved_ms; /* as in struct bb_principal; 0: never. */
@@ -172,14 +172,14 @@ struct bb_content {
     /* The SHA-256 of the content in lower-case hexadecimal digits, '.', and up to 32 lower-case
      * letters for its kind: "<sha256>.chat". */
     const char *name;
-    char *bytes; /* put() reads them; get() writes them to this buffer */
+    char *bytes; /* put() reads this buffer; get() fills it */
     size_t length;
 };
 
 /* Files in the body of a request, which become files of an object, such as a conversation. */
 struct bb_files {
     size_t size;
-    int64_t organization; /* its quota counts the files; 0: no organization */
+    int64_t organization; /* the files count toward the quota of this organization; 0: none */
     const char *holder;   /* name of the object, which people may also read: "conversation 7" */
     struct bb_tx *tx;     /* the transaction in which add() adds the files */
     const char *shown;    /* take() sets it to a JSON array of {id, name, type, size, …} */
@@ -360,8 +360,8 @@ struct bb_event_log {
 /*
  * Passes up to 100 events of a webhook with this destination, in the order of their commits, to
  * publish() of the service "destination:NAME". Stores the webhook's new position. Parks. Returns
- * 1 if further events wait: `bb_again(rq)`; 0 if none wait or publish() did not confirm all; -1 on
- * failure, which is logged.
+ * 1 if further events wait (then call bb_again(rq)), 0 if none wait or publish() did not confirm
+ * all events, or -1 on failure, which is logged.
  */
 static inline int bb_forward(struct bb_service log, struct bb_request *rq, const char *destination)
 {

@@ -196,7 +196,7 @@ template <size_t count> char (&bb_values_counted(const bb_value (&&)[count]))[co
 }
 #endif
 
-/* Runs a statement and returns its rows; on failure NULL: `return bb_failed(rq)`. Parks. */
+/* Runs a statement. Returns the rows, or NULL (then `return bb_failed(rq)`). Parks. */
 static inline struct bb_rows *bb_query(struct bb_request *rq, const struct bb_sql *sql,
                                        const struct bb_value *values, size_t count)
 {

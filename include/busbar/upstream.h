@@ -29,7 +29,7 @@
 #define BB_UPSTREAM "upstream" /* the name of the service */
 
 struct bb_upstream_header {
-    const char *name; /* in lower case if it is a header of a response */
+    const char *name; /* in lower case in a response */
     const char *value;
 };
 

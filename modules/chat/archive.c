@@ -7,9 +7,9 @@
  * the document store; then one statement deletes them and adds a row to chat_archive. A reader that
  * needs messages of a part restores it first, and the job removes them again after RESTORED_DAYS.
  *
- * Messages never change, so a part is stored once, and its file stays valid for ever. So the file
- * of each row exists even after a crash, or after a restore of an old backup of the database. If a
- * host dies between the two steps, a file without a row is left; a later run may replace it.
+ * Messages never change, so a part is stored once, and its file stays valid for ever. The file of
+ * each row exists even after a crash, or after a restore of an old backup of the database. If a
+ * host dies after it has stored a file, the file may have no row; a later run may replace it.
  *
  * A part is a JSON array. PostgreSQL writes and reads it.
  */
@@ -53,8 +53,8 @@ static int archive_call(struct bb_request *rq, enum call call, void *arg)
  * $1 days, $2 bytes. Selects the next part that is due, or a row without a content if the next 1000
  * conversations have no such part. The order is last_hour and id. Only whole hours are due, so a
  * conversation that becomes due later comes after the job's place in this order. Selects nothing
- * while a transaction is in progress whose ID is below the xid of a message: live streams would
- * treat this archived message as one that they have missed (LOST in page.c).
+ * while a transaction with an ID below the xid of a message is in progress, because live streams
+ * would treat the archived message as missed (LOST in page.c).
  */
 static const struct bb_sql due = {
     "WITH c AS MATERIALIZED (SELECT c.id, c.entries, c.last_hour, coalesce((SELECT max(a.last)"
@@ -243,11 +243,11 @@ static const struct bb_sql restore = {
 struct range {
     const char *conversation; /* NULL: all */
     int64_t first, last;      /* seq of messages */
-    int64_t at[2];            /* the previous part: its conversation and first seq */
+    int64_t at[2];            /* conversation and first seq of the previous part */
     bool failed;              /* the previous part could not be restored */
 };
 
-/* Restores the next part. Returns 1, 0 if none is left, LOST if its file is unreadable, or -1. */
+/* Restores the next part. Returns 1, 0 if no part is left, LOST for an unreadable file, or -1. */
 enum { LOST = -2 };
 static int restore_part(struct bb_request *rq, void *arg)
 {

@@ -81,9 +81,9 @@ static const struct bb_sql next_page = {
 };
 
 /*
- * $4 head uuid, $5 seq: all messages of the page are before it, $6 maximum rows, $7 maximum bytes,
- * which only the oldest message may exceed. The last column is the message's seq. Returns no row if
- * the conversation is unknown, and one row without a message if no message precedes $5.
+ * $4 head uuid, $5 the seq before which the page ends, $6 maximum rows, $7 maximum bytes, which
+ * only the oldest message may exceed. The last column is the message's seq. Returns no row if the
+ * conversation is unknown, and one row without a message if no message precedes $5.
  */
 #define LATEST                                                                                     \
     "SELECT " MESSAGE ", c.id, a.first, a.last, e.seq FROM "                                       \

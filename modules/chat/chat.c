@@ -214,7 +214,7 @@ const struct chat_facts *chat_visible(struct bb_request *rq, const struct chat_s
     const struct chat *chat = rq->state;
     struct chat_facts *facts = bb_alloc(rq, FACTS_ROOM);
     uint64_t epoch;
-    /* if not fresh, the cache may be wrong: a promoted standby may have used the id again */
+    /* without fresh signals the cache may be wrong: a promoted standby may reuse the id */
     bool fresh = bb_signals_fresh_ms(rq->host) > 0;
     size_t size = cache_get(chat->cache, &id, sizeof(id), facts, FACTS_ROOM, &epoch);
 

@@ -22,7 +22,7 @@
 /* The parts of a position. A key is a transaction, a conversation, and a row or event number. */
 struct chat_cursor {
     uint64_t home;      /* identifies the database (CHAT_HOME); 0: not given */
-    const char *seen;   /* a snapshot: the reader has seen all messages that it shows */
+    const char *seen;   /* a snapshot; the reader has seen all messages in it */
     const char *target; /* the later snapshot up to which the reader reads; NULL: none */
     int64_t block[3];   /* key of the last row of the last complete block seen */
     int64_t event[3];   /* key of the last event seen in the block after `block`; 0: none */

@@ -28,7 +28,7 @@
  * Whether the caller gets a participant's name (n1 or n2, a row of account_name()). Only callers
  * that see everything get it before the participant has written or read in the conversation;
  * otherwise everybody could learn the names of all accounts. Messages and reads before the approval
- * of the account do not count, because others could write and read for its e-mail then.
+ * of the account do not count, because others could then write and read for the account's e-mail.
  */
 #define NAMED(side)                                                                                \
     "($1::boolean OR (c.unread" side " < c.entries AND NOT c.withheld" side " AND n" side          \

@@ -153,7 +153,7 @@ static int page_add_row(struct reading *reading, size_t row)
     int64_t id = bb_cell_int(rq, rows, row, CONVERSATION), seq = bb_cell_int(rq, rows, row, SEQ);
     struct chat_facts facts = chat_facts_of(rq, rows, row, FACTS, id);
     int64_t key[3] = {bb_cell_int(rq, rows, row, KEY), id, seq * 2};
-    bool begun = !memcmp(key, reading->from.event, sizeof(key)); /* its first event was seen */
+    bool begun = !memcmp(key, reading->from.event, sizeof(key)); /* the first event was seen */
     int failed = 0;
 
     /* the reader saw the message, or somebody deleted the conversation by hand */

@@ -4,7 +4,7 @@
  * Always starts a new conversation with its first message, in one statement. The conversation
  * belongs to the caller's organization, or to the one named by `organizationId`, in which the
  * caller must be allowed to act. An ApiUser of several organizations must name one. If an Admin
- * names none, start_organization() looks for it.
+ * names none, start_organization() looks for one.
  */
 #include <string.h>
 
@@ -59,8 +59,8 @@ static int64_t start_organization(struct bb_request *rq, const struct party part
         bb_end(rq, refused);
     if (!organization && who->role == BB_ROLE_ADMIN) {
         /*
-         * An Admin has named no organization. So that the people concerned can see it, the
-         * conversation belongs to the first organization found: of a participant's account, of a
+         * An Admin has named no organization. The people concerned should see the conversation,
+         * so it belongs to the first organization found: of a participant's account, of a
          * participant's latest conversation, of the devices with the name, or of the Admin.
          */
         const char *device = bb_text(rq, "deviceProjectName");

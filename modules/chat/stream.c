@@ -78,11 +78,11 @@ struct chat_hub {
     struct listeners lists[2]; /* indexed by `lagging`; lagging listeners in the order of turns */
     bool running;              /* hub_run() is running, or will run */
     bool again;                /* the last run left work to do */
-    struct chat_page *page;    /* the last page read, or NULL; its end is the hub's position */
+    struct chat_page *page;    /* the last page read, or NULL; page->end is the hub's position */
     size_t published;          /* number of events of `page` that were published */
     int64_t ids_ms;            /* time when an id without an event was last sent */
     int64_t typing_ms[TYPING_KEPT], typing_any_ms[TYPING_KEPT];
-    uint64_t typing[TYPING_KEPT]; /* hash of the account and conversation of each typing_ms */
+    uint64_t typing[TYPING_KEPT]; /* [i]: hash of the account and conversation of typing_ms[i] */
 };
 
 /* ---- accounts ---- */
@@ -529,7 +529,7 @@ static void stream_closed(struct bb_stream *stream, void *arg)
 /* Positions at which a stream can begin. They live as long as the request. */
 struct start {
     const char *now; /* the current snapshot */
-    const char *at;  /* the client's position, or `now` if it has none */
+    const char *at;  /* the client's position, or `now` if the client has none */
     bool anew;       /* the client's position cannot be used */
 };
 

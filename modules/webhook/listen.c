@@ -14,8 +14,8 @@
 #define WAIT_TEXT "25" /* seconds of a long poll */
 enum {
     TIMEOUT_MS = 40000,
-    FORWARD_MS = 30000, /* timeout of a delivery; long, so that its receiver can be debugged */
-    PAUSE_MS = 1000,    /* pause after the first failure; each further failure doubles it */
+    FORWARD_MS = 30000, /* timeout of a delivery; long, so that the receiver can be debugged */
+    PAUSE_MS = 1000,    /* pause after the first failure; each further failure doubles the pause */
     PAUSE_MOST_MS = 16000,
     TURN_MS = 200,
     ANSWER_MAX = 8 << 20

@@ -114,9 +114,9 @@ int webhook_recover(struct bb_request *rq)
  * ---- POST /api/chat/webhooks/:id/test ----
  *
  * Sends a ping, or an example of the event in the body, and returns the outcome of the first
- * attempt if that ends within WAIT_MS. A test is an ordinary delivery, except that its webhook may
- * be inactive and need not subscribe to the event. While the request waits, it uses a little memory
- * and no thread; the number of waiting tests is limited.
+ * attempt if the attempt ends within WAIT_MS. A test is an ordinary delivery, except that its
+ * webhook may be inactive and need not subscribe to the event. While the request waits, it uses a
+ * little memory and no thread; the number of waiting tests is limited.
  */
 
 #define WAIT_MS 4000

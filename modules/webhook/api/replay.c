@@ -38,7 +38,7 @@ static const struct bb_sql range = {
 
 /*
  * Counts matching deliveries among the first SCAN with $6 < id <= $7. $1 webhook, $2 since, $3
- * until, $4 delivered, $5 events. The second column: the id after which to continue, or null.
+ * until, $4 delivered, $5 events. The second column is the id after which to continue, or null.
  */
 static const struct bb_sql count = {
     "SELECT count(*) FILTER (WHERE matches), CASE WHEN count(*) = " SCAN

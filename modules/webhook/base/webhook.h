@@ -128,7 +128,7 @@ void webhook_secret_free(void *secret); /* NULL is allowed */
 struct waiter {
     LIST_ENTRY(waiter) link;
     struct waiters *waiters;
-    struct bb_completion *completion; /* NULL: none yet, or it was signaled */
+    struct bb_completion *completion; /* NULL: none, or signaled already */
     int64_t account;
     int64_t id; /* of the webhook, or of the delivery of a test */
     bool test;

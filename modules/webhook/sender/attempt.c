@@ -447,9 +447,9 @@ static bool attempt_is_prevented(const struct sender *sender)
 }
 
 /*
- * Called after the request for an access token. If it failed (`error`), the attempt fails.
- * Otherwise sends the attempt's request within the rest of webhook.timeout, unless work was paused
- * or the webhook has changed: after the response to a PATCH, no request may use the old values.
+ * Called after the request for an access token. If this request failed (`error`), the attempt
+ * fails. Otherwise sends the attempt's request within the rest of webhook.timeout, unless work was
+ * paused or the webhook has changed. After the response to a PATCH no request uses old values.
  */
 static void attempt_token_ready(struct oauth_waiter *waiter, const char *error)
 {
@@ -494,7 +494,7 @@ static int attempt_begin(struct sender *sender, struct attempt *attempt)
         return oauth_wait(attempt->parts->oauth, sender->client, attempt->http.timeout_ms,
                           &attempt->waiter);
     http_client_start(sender->client, &attempt->http);
-    attempt->http.done = attempt_done; /* not earlier: the start may call it */
+    attempt->http.done = attempt_done; /* only now: attempt_done() must not run under the lock */
     return attempt->http.ended ? -1 : 0;
 }
 

@@ -37,8 +37,8 @@ void body_release(struct sender *sender, struct body *body)
 
 /*
  * Releases the oldest bodies in sender->kept until at most `bytes` are left. These bodies are kept
- * even if no delivery in memory needs them: the deliveries of an event to many webhooks are read
- * one after the other, and PostgreSQL should not have to send the body each time.
+ * even if no delivery in memory needs them. The deliveries of an event to many webhooks are read
+ * one after the other, and without these bodies PostgreSQL would send the same body each time.
  */
 void bodies_keep(struct sender *sender, size_t bytes)
 {

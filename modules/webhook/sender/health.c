@@ -15,7 +15,7 @@
 
 enum {
     FAILING_MS = 60000,  /* failures for this time make a webhook failing */
-    AGAIN_MS = 60000,    /* minimum time until a webhook can become failing again */
+    AGAIN_MS = 60000,    /* minimum time between two changes of `failing` to true */
     SUCCESS_MS = 300000, /* minimum between two updates of last_success_at */
     REPORTED_MAX = 1000  /* webhooks per transaction of the job webhook.sweep */
 };

@@ -58,7 +58,7 @@ struct body {
     size_t holders;
     size_t length;
     bool missing; /* not read, because sender->bodies had the body; see delivery_admit() */
-    bool shared;  /* in sender->bodies; its bytes count once in the queue */
+    bool shared;  /* in sender->bodies; the queue counts the bytes once */
     char *bytes;  /* allocated with the struct, like `event` */
     char *event;
     char id[40];
@@ -120,7 +120,7 @@ struct health {
     bool failing;
     bool stored;      /* in the row of webhook_hook, the webhook is failing */
     bool off;         /* in the row of webhook_hook, the webhook is inactive */
-    unsigned version; /* changes with each store: rows that were read before are outdated */
+    unsigned version; /* changes with each store; rows read before the change are outdated */
     int64_t failures; /* consecutive, since the webhook was loaded into memory */
     int64_t since_ms; /* time of the first failure, or the row's failing_since; 0: no failure */
     int64_t success_ms, success_stored_ms;

@@ -138,9 +138,9 @@ static void lease_set(struct sender *sender, uint64_t mine)
 
 /*
  * Drops the deliveries in memory. A delivery with an attempt in flight or an unrecorded result
- * stays, with lease_lost set. A failover may lose its row and give its id to another delivery, so
- * its result is recorded only if the row has the same event. No cursor moves until the last such
- * delivery has left memory; then the log is searched for deliveries with reused ids.
+ * stays, with lease_lost set. A failover may lose the delivery's row and give the id to another
+ * delivery, so the result is recorded only if the row has the same event. No cursor moves until the
+ * last such delivery has left memory; then the log is searched for deliveries with reused ids.
  */
 static void lease_lost(struct sender *sender, bool promoted)
 {

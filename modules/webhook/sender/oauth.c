@@ -175,7 +175,7 @@ int oauth_wait(struct oauth *oauth, struct http_client *client, int64_t timeout_
         free(oauth->http.bytes);
         return -1;
     }
-    oauth->http.done = oauth_done; /* not earlier, because a failed start must not call it */
+    oauth->http.done = oauth_done; /* only now: a failed start must not call oauth_done() */
     STAILQ_INSERT_TAIL(&oauth->waiters, waiter, next);
     return 0;
 }

@@ -241,8 +241,8 @@ static void read_back(struct sender *sender, struct db_task *db_task)
 }
 
 /*
- * Returns how many deliveries a webhook may read now: 0 unless half of its limits is free. If
- * memory is short, a webhook may hold QUEUE_FLOW_SURE deliveries.
+ * Returns how many deliveries a webhook may read now: 0 unless half of the webhook's limits is
+ * free. If memory is short, a webhook may hold QUEUE_FLOW_SURE deliveries.
  */
 static size_t read_room(const struct sender *sender, const struct subscription *subscription)
 {

@@ -138,7 +138,7 @@ static void record_work(struct bb_request *rq, struct db_task *db_task)
 
 /*
  * Logs at most one line per webhook and minute. The line has no part of the URL or of a body, and
- * only the status of the response, because other people than the webhook's owner read it.
+ * only the status of the response, because other people than the webhook's owner read the log.
  */
 static void record_tell_abandoned(const struct sender *sender, const struct delivery *delivery)
 {
