@@ -46,7 +46,7 @@ struct auth {
     struct auth_keys *keys;
     struct auth_throttle *throttle;
     struct auth_cost cost;
-    char dummy[AUTH_HASH_MAX];   /* hash to check for unknown accounts, to take the same time */
+    char dummy[AUTH_HASH_MAX];   /* checked for unknown accounts, so that they take the same time */
     int64_t session_s, client_s; /* lifetime of a token in seconds */
 };
 
@@ -134,8 +134,8 @@ const char *auth_password_hash(struct bb_request *rq, const char *pool, const ch
 
 /*
  * Checks an e-mail and a password, unless too many logins have failed. *good is false if the
- * account is unknown or the password is wrong. Parks the fiber. If it returns 0, the caller must
- * pass the status of its response to auth_credentials_settle(), and return the result.
+ * account is unknown or the password is wrong. Parks the fiber. If this returns 0, the caller must
+ * call auth_credentials_settle() with the status of the response, and return its result.
  */
 int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email,
                      const char *password, struct auth_account *account, bool *good);
@@ -146,7 +146,7 @@ int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char
 
 /* ---- throttle.c: a limit on failed attempts ---- */
 
-/* Returns NULL if out of memory. auth_throttle_free() destroys the mutex; the host frees it. */
+/* NULL: out of memory. auth_throttle_free() destroys the mutex; the host frees the memory. */
 struct auth_throttle *auth_throttle_new(struct bb_host *host);
 void auth_throttle_free(struct auth_throttle *throttle);
 
@@ -157,9 +157,9 @@ uint64_t auth_throttle_target(const char *email);
 const char *auth_throttle_network(struct bb_request *rq);
 
 /*
- * Sends a 429 if too many logins to the account have failed. *crowded_ms is the time for which this
- * network is blocked for accounts that have not logged in from it in the last 90 days; 0: it
- * is not blocked.
+ * Returns 0, or sends a 429 if too many logins to the account have failed. Sets *crowded_ms to the
+ * time for which this network is blocked; 0: it is not blocked. The block does not concern accounts
+ * that have logged in from the network in the last 90 days.
  */
 int auth_throttle_check(struct bb_request *rq, struct auth *auth, const char *email,
                         int64_t *crowded_ms);
@@ -227,8 +227,8 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
 
 /*
  * Call in the transaction that changed the account's password. Ends the account's sessions and
- * refresh tokens. Keeps `session` with its refresh token, if not NULL, and the sessions of API
- * clients. Deletes the account's links that set a password. Sends the response.
+ * refresh tokens, except `session` (if not NULL) with its refresh token, and except the sessions of
+ * API clients. Deletes the account's links that set a password. Sends the response.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session);

@@ -1,7 +1,7 @@
 /*
- * The signing keys are read from the database and kept in memory, including retired keys: they show
- * that an old token is revoked, not forged. The secret of a key never changes, so a signature is
- * verified without a query. The query for the session shows whether the key is retired. The
+ * The signing keys are read from the database and kept in memory. Retired keys are kept, too, to
+ * report their tokens as revoked, not as forged. The secret of a key never changes, so a signature
+ * is verified without a query. The query for the session shows whether the key is retired. The
  * database stores each secret encrypted, and bound to the name of its key.
  *
  * An unknown name is looked up in the database, because another host may have just created the key.
@@ -31,7 +31,7 @@ struct auth_keys {
     EVP_MAC *hmac;
     struct key *keys;
     size_t count;
-    uint64_t wanted, loaded; /* number of changes received: until now; until the last load */
+    uint64_t wanted, loaded; /* number of key changes received, and its value at the last load */
     int64_t second;          /* a second of the monotonic clock */
     unsigned lookups;        /* loads for unknown names in that second */
 };
@@ -84,8 +84,8 @@ static const struct key *keys_find(const struct auth_keys *keys, const char *kid
 }
 
 /*
- * Reads the keys from the database. If memory runs out, keeps the old list: with an incomplete
- * list, valid tokens would look forged.
+ * Reads the keys from the database. If memory runs out, keeps the old list, because with an
+ * incomplete list valid tokens would look forged.
  */
 static int keys_load(struct bb_request *rq, struct auth *auth)
 {

@@ -75,8 +75,8 @@ static void auth_start(struct bb_host *host, void *state)
 
 /*
  * Also deletes the account's organization, unless another account is in it or acts for it. The
- * subquery locks the rows: otherwise the DELETE may wait for an approval in progress, still see the
- * account as not approved, and delete it.
+ * subquery locks the rows. Without this, the DELETE may wait for an approval in progress, still see
+ * the account as not approved, and delete it.
  */
 #define NEVER_APPROVED                                                                             \
     "WITH gone AS (DELETE FROM auth_account WHERE id IN (SELECT a.id FROM auth_account a "         \

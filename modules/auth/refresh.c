@@ -231,7 +231,7 @@ int auth_refresh(struct bb_request *rq)
 
 /* ---- logout, and the list of sessions ---- */
 
-/* Ends the login or session `arg`. If it is NULL, ends the caller's, and deletes the cookie. */
+/* Ends the login or session with the id `arg`. NULL: ends the caller's, and deletes the cookie. */
 static int refresh_leave(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql own = {

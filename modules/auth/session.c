@@ -18,7 +18,7 @@
  * ---- the cache of principals ----
  *
  * An identity is one block that can be copied: the organizations and the e-mail with its NUL follow
- * the struct, and the pointers of the principal are set only when it is used.
+ * the struct, and the pointers of `who` are set only when the identity is used.
  */
 
 struct identity {

@@ -7,15 +7,14 @@
  * requests for links and wrong client secrets are counted by address, too.
  *
  * Counters are checked before a password is hashed, and incremented after a failure. Correct
- * passwords are never counted. While passwords are being hashed, they are not counted yet: so a
- * burst exceeds a limit by up to the number of hashes that the pool "hash" accepts. The pool limits
- * the hashes of one address, and the hashes of one account from all addresses together. Attempts
- * from addresses of the account's logins in the last 90 days do not count for this second limit.
+ * passwords are never counted. Attempts that are still being hashed are not counted yet, so a burst
+ * exceeds a limit by up to the number of hashes that the pool "hash" accepts. The pool limits the
+ * hashes of one address. It also limits the hashes of one account, without those from addresses
+ * from which the account has logged in during the last 90 days.
  *
- * All hosts share counters in Redis. Each host also counts in its own table. Its own counter
- * applies while Redis does not respond, and if Redis did not increment the shared counter: a Redis
- * that is full, or a replica after a failover, still responds to reads. Keys are hashes, so Redis
- * never stores an e-mail or an address.
+ * All hosts share counters in Redis. Each host also counts in its own table. The host's counter
+ * applies if Redis does not respond or cannot increment the shared counter (for example because
+ * Redis is full). Keys are hashes, so Redis never stores an e-mail or an address.
  */
 #include <arpa/inet.h>
 #include <busbar/lock.h>
@@ -35,8 +34,8 @@ enum { THROTTLE_BOTH, THROTTLE_ACCOUNT, THROTTLE_ADDRESS, THROTTLE_LOGINS };
 struct counter {
     uint64_t id;
     int64_t count;
-    int64_t ends_ms; /* when it expires, on the monotonic clock; 0: unused */
-    bool alone;      /* Redis did not increment its counter, which is too low now */
+    int64_t ends_ms; /* when the counter expires, on the monotonic clock; 0: unused */
+    bool alone;      /* Redis failed to increment the shared counter, so that one is too low */
 };
 
 /*
@@ -50,10 +49,10 @@ struct auth_throttle {
 
 /* A counter that a request checks. */
 struct asked {
-    char key[64]; /* its key in Redis */
-    uint64_t id;  /* its id in this host's table: the first bytes of the hash in `key` */
+    char key[64]; /* in Redis */
+    uint64_t id;  /* in this host's table: the first bytes of the hash in `key` */
     int64_t limit;
-    int64_t wait_ms; /* result: time until the counter expires; 0: it is below its limit */
+    int64_t wait_ms; /* result: time until the counter expires; 0: the limit is not reached */
 };
 
 struct auth_throttle *auth_throttle_new(struct bb_host *host)

@@ -128,7 +128,7 @@ int64_t bulk_done(const struct bulk_job *job);
 /* Raises the event bulk.finished. On failure calls bb_end(). */
 void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bulk_job *job);
 
-/* Change a job on behalf of `who`. They send a 404 or 409 if this is not possible. */
+/* Change a job on behalf of `who`, or send a 404 or 409 if this is not possible. */
 int bulk_job_confirm(struct bb_request *rq, const struct bb_principal *who, const char *id,
                      struct bulk_job *job);
 int bulk_job_cancel(struct bb_request *rq, const struct bb_principal *who, const char *id,
@@ -183,7 +183,7 @@ const char *bulk_findings_json(struct bb_request *rq, const struct bulk_batch *b
 int bulk_call(struct bb_request *rq, struct bb_tx *tx, const struct bulk_batch *batch,
               const struct bulk_job *job);
 
-/* Selects a part: the first one with rows of the kind `rows` and with numbers above `after`. */
+/* Selects the first part that has rows of the kind `rows` with numbers above `after`. */
 struct bulk_sought {
     int64_t after, until; /* row numbers; a part that begins after `until` is not selected */
     enum { BULK_ALL_ROWS, BULK_GOOD_ROWS, BULK_LOST_ROWS } rows;
@@ -219,7 +219,7 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *failed);
 /* An incoming file, from a request or a command. */
 struct bulk_source {
     const struct bulk_type *type;
-    const char *path, *name; /* where it is stored here, and its name at the sender */
+    const char *path, *name; /* path on this host; name that the sender gave the file */
     const struct bb_principal *who;
     int64_t organization;
     void (*warn)(struct bb_request *rq, void *arg, const char *text);

@@ -382,7 +382,7 @@ static int import_look(struct bb_request *rq, void *arg)
 
 /*
  * Cancels the job after an interrupt, or fails if the job has just ended. Prints the rows that were
- * not stored, but not on a terminal: its user does not want to wait for them.
+ * not stored, except to a terminal, whose user does not want to wait for this.
  */
 static void import_cancel(struct bb_request *rq, struct import *import)
 {

@@ -22,7 +22,7 @@ struct page {
     int64_t after;
     size_t limit;
     json_t *rows;
-    size_t bytes;   /* of parts that were read */
+    size_t bytes;   /* total size of the parts that were read */
     int64_t behind; /* number of the last row that was read */
     bool end;       /* no part is left */
     bool more;      /* the page is full, and there may be more rows */
@@ -72,7 +72,7 @@ static int log_part_rows(struct bb_request *rq, void *arg)
     return 0;
 }
 
-/* In this response `rows` is the list of rows; in other responses it is their number. */
+/* In this response `rows` is the list of rows. In other responses `rows` is the number of rows. */
 int bulk_log(struct bb_request *rq)
 {
     /* $1 job, $2 last row seen, $3 number of rows. Returns bulk_row_fields. */

@@ -181,7 +181,7 @@ int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t lengt
     while (length && !status) {
         size_t piece = 0;
 
-        /* Each piece ends with a line, so that `fed` is the end of the row in reader_line(). */
+        /* A piece contains no more than one line, so `fed` is the row's end in reader_line(). */
         while (piece < length && piece < PIECE) {
             char c = bytes[piece++];
 
@@ -198,7 +198,7 @@ int bulk_reader_feed(struct bulk_reader *reader, const char *bytes, size_t lengt
     return status;
 }
 
-/* Strict mode reports a quote that is not closed. If set before, it would refuse a cell like 5". */
+/* Strict mode reports a quote that is not closed. Set earlier, it would refuse a cell like 5". */
 int bulk_reader_end(struct bulk_reader *reader)
 {
     csv_set_opts(&reader->parser, CSV_STRICT | CSV_STRICT_FINI);

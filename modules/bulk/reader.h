@@ -64,7 +64,7 @@ int bulk_reader_end(struct bulk_reader *reader);
 bool blank_is(const char *text);
 void blank_strip(char *text);
 
-/* Returns to how many bytes, at most `most`, a text can be cut without splitting a character. */
+/* Returns the largest length, up to `most` bytes, at which a text can be cut between characters. */
 size_t blank_cut(const char *text, size_t most);
 
 #endif

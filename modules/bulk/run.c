@@ -70,7 +70,7 @@ static const char *run_lapsed(struct bb_request *rq, struct batch *batch)
 
 /*
  * Reads the rows of the batch: as many parts as the type's `store` accepts in one call, or fewer
- * rows of one part. Deletes the check's findings for these rows, because `store` reports its own.
+ * rows of one part. Deletes the findings of the check, because `store` will report findings again.
  */
 static void run_read(struct bb_request *rq, struct bb_tx *tx, struct bulk_turn *turn)
 {
@@ -265,7 +265,7 @@ static int run_transaction(struct bb_request *rq, void *arg)
 /* Decides what follows a batch that has just failed. Returns whether to continue at once. */
 static bool run_can_go_on(struct bb_request *rq, struct bulk_turn *turn)
 {
-    /* Makes the next batches have one row each, up to row $2: one of them is the refused row. */
+    /* To find the refused row, the batches up to row $2 get one row each. */
     static const struct bb_sql one_by_one = {
         "UPDATE bulk_job SET single = greatest(single, $2::bigint) WHERE id = $1::uuid",
         BB_SQL_WRITE,

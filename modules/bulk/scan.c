@@ -155,7 +155,7 @@ static int scan_find_separator(struct pass *pass, char said, const char *bytes, 
     int64_t better = 0;
 
     scan->separator = frequent;
-    /* Tries the most frequent separator last: an error message shows the cells of the last try. */
+    /* Tries the most frequent separator last, because error messages show cells of the last try. */
     for (size_t i = 0; i < sizeof(separators) && scan->is_column; i++) {
         char separator = i < sizeof(separators) - 1 ? separators[i] : frequent;
 

@@ -28,7 +28,7 @@ struct scan {
     const char *path;
     size_t part_rows; /* maximum rows in a part */
     size_t rows_max;
-    /* Whether a name is a known column; a header line has one. NULL: any first line is a header. */
+    /* Whether a name is a known column. NULL: any first line is accepted as the header. */
     bool (*is_column)(const void *type, const char *name);
     const void *type;
     const char *names; /* of the known columns for a message, such as "externalId, siteName" */

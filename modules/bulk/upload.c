@@ -226,7 +226,7 @@ static int upload_arrive(struct bb_request *rq, struct upload *upload)
     /*
      * $11 maximum number of the account's jobs that have not ended, $12 size of this job in bytes,
      * $13 quota of the organization in bytes. Jobs that have been `arriving` for more than 5
-     * minutes are not counted, because a crash may have left them: upload_create() counts again.
+     * minutes are not counted, because a crash may have left them. upload_create() checks again.
      */
     static const struct bb_sql put = {
         "WITH r AS (SELECT (SELECT count(*) FROM bulk_job WHERE account = $2::bigint AND"
@@ -297,7 +297,7 @@ static int upload_create(struct bb_request *rq, struct bb_tx *tx, void *arg)
         " FROM (SELECT) one LEFT JOIN made j ON true",
         BB_SQL_WRITE,
     };
-    /* $1 organization, $2 its quota in bytes, $3 account, $4 maximum number of its jobs */
+    /* $1 organization, $2 quota of the organization in bytes, $3 account, $4 jobs per account */
     static const struct bb_sql fit = {
         "SELECT busbar_require((SELECT bytes FROM bulk_usage WHERE organisation = $1::bigint)"
         " <= $2::bigint, 409, 'The organization may have at most ' || $2::bigint || ' bytes of"

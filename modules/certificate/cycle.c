@@ -30,7 +30,7 @@ struct cycle {
 
 /* clang-format off */
 
-/* $1 number of cycles, $2 number of failed cycles to skip, which ended first */
+/* $1 number of cycles, $2 number of cycles to skip, because they failed */
 static const struct bb_sql due = {
     "SELECT d.group_id, d.cycle_start, d.cycle_end,"
     " " BB_SQL_MS("d.cycle_start") ", " BB_SQL_MS("d.cycle_end")
@@ -81,8 +81,8 @@ static const struct bb_sql measure = {
 enum measured { DEVICE, MEASURED, KNOWN, LENGTH };
 
 /*
- * $1 group, $2 cycle, $3 certificate, $4 devices, $5 the energy to add for each device, $6 its
- * energy above the ceiling
+ * $1 group, $2 cycle, $3 certificate, $4 devices; for each device, $5 the energy to add, and $6
+ * the energy above the ceiling
  */
 static const struct bb_sql account = {
     "INSERT INTO certificate_account AS a"
@@ -98,12 +98,12 @@ static const struct bb_sql account = {
 
 /*
  * $1 group, $2 and $3 the cycle, $4 certificate, $5 uid, $6 threshold, $7 carry, $8 organization,
- * $9 status of its entries.
+ * $9 status of the entries.
  *
  * Each device gets an entry of certificate $4 with its energy. Energy that is carried over is moved
  * with two entries of the device that has the most energy: a negative entry of certificate $4, and
  * a positive entry of the certificate of carried energy, whose id is the negative id of the group.
- * If nothing is issued, all entries belong to that certificate.
+ * If nothing is issued, all entries belong to the certificate of carried energy.
  */
 static const struct bb_sql issue = {
     "WITH late AS (SELECT device, late_wh FROM certificate_account WHERE group_id = $1::bigint"
@@ -143,9 +143,9 @@ static const struct bb_sql issue = {
 /* clang-format on */
 
 /*
- * Stores the energy that counts for each device of `members`, an array of ids. It is limited to the
- * ceiling for the total time of the readings, with the device's age at the beginning of the cycle,
- * but it is never less than the energy that counted before. Returns 0, or -1 if a query failed.
+ * Stores the energy that counts for each device of `members`, an array of ids. If the energy has
+ * grown, it counts up to the ceiling for a period that is as long as all readings together, and
+ * ends when the cycle begins. Returns 0, or -1 if a query failed.
  */
 static int cycle_account(struct bb_request *rq, struct bb_tx *tx, const struct cycle *cycle,
                          const char *members)
@@ -209,7 +209,7 @@ static int cycle_issue_taken(struct bb_request *rq, struct bb_tx *tx, struct cyc
     int64_t carry = bb_cell_int(rq, rows, 0, 1);
 
     if (!cycle->most) {
-        /* devices that have about 200,000 hourly readings in a week, month, quarter, year or day */
+        /* number of devices with 200,000 hourly readings in a week, month, quarter, year or day */
         static const char initials[] = "wmqy";
         static const int64_t sizes[] = {1200, 300, 100, 24, 8000};
         size_t size = strcspn(initials, bb_format(rq, "%.1s", bb_cell(rq, rows, 0, 2)));
@@ -293,7 +293,7 @@ static int cycle_issue(struct bb_request *rq, const struct bb_rows *rows, size_t
 int64_t certificate_cycles(struct bb_request *rq, bool *more)
 {
     struct certificate *certificate = rq->state;
-    int64_t passed = atomic_load(&certificate->cycles_failed); /* failed in earlier runs: skipped */
+    int64_t passed = atomic_load(&certificate->cycles_failed); /* number of cycles to skip */
     int64_t until = certificate_turn(rq), cycles = 0, failures = 0;
     size_t count = BATCH;
 

@@ -25,7 +25,7 @@ static const struct bb_sql take = {CERTIFICATE_NOTE("certificate_look", "D"),
 
 /*
  * $1 number of devices, $2 last device handled. Locks rows of certificate_look that no other run
- * has locked. The next statement processes them. Because it begins when they are locked, it sees
+ * has locked. The next statement processes these rows. It begins after they were locked, so it sees
  * all earlier changes, such as more readings or a new group of a device.
  */
 static const struct bb_sql hold = {
@@ -158,7 +158,7 @@ static const struct bb_sql changed = {
 static const struct bb_sql recheck = {"SELECT certificate_recheck($1::bigint)",
                                       BB_SQL_WRITE | BB_SQL_LONG};
 
-/* Rechecks the device after *last, and sets *last to it. Returns 1, 0 if there is none, or -1. */
+/* Sets *last to the next changed device, and rechecks it. Returns 1; 0: no device; -1: failed. */
 static int recheck_next(struct bb_request *rq, void *last)
 {
     const struct bb_rows *rows = bb_query(rq, &changed, BB_ARGS(bb_i(*(int64_t *)last)));

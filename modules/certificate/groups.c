@@ -242,7 +242,7 @@ int certificate_group_join(struct bb_request *rq)
     return group_reply(rq);
 }
 
-/* A deviceId in the path of up to 18 digits is an id; any other is an externalId or uuid. */
+/* A deviceId of up to 18 digits is an id; any other deviceId is an externalId or uuid. */
 int certificate_group_leave(struct bb_request *rq)
 {
     const struct certificate *certificate = rq->state;

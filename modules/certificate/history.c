@@ -32,8 +32,8 @@ static const struct bb_sql next = {
 /*
  * $1 devices, of which some may have been deleted, $2 threshold, $3 maximum number of readings, $4
  * status of the entries. ON CONFLICT skips readings that were issued before. After $3 readings, the
- * statement stops: the last device's row in certificate_history then begins at its last reading,
- * and the rows of later devices stay unchanged. Always returns at least one row.
+ * statement stops. The row of the last device in certificate_history then begins at the last of
+ * these readings, and the rows of later devices stay unchanged. Returns at least one row.
  */
 static const struct bb_sql issue = {
     "WITH h AS MATERIALIZED (SELECT n.device, n.organisation, h.start_at, h.end_at, h.wh"

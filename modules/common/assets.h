@@ -12,9 +12,9 @@
 struct assets;
 
 /*
- * Reads all files of the directory `own` (a setting), or of `installed` if `own` is "", and of its
- * assets/. Call it when the module is opened. If the directory does not exist, logs that `where`
- * has no pages, and leaves *assets unchanged. Returns 0, or -1 after bb_open_fail().
+ * Reads all files of a directory and of its subdirectory assets/. The directory is `own` (from a
+ * setting), or `installed` if `own` is "". If it does not exist, logs that `where` has no pages,
+ * and leaves *assets unchanged. Call this in `open`. Returns 0, or -1 after bb_open_fail().
  */
 int assets_open(struct bb_host *host, const char *own, const char *installed, const char *where,
                 struct assets **assets);
@@ -22,7 +22,7 @@ void assets_free(struct assets *assets);
 
 /*
  * Responds to GET with a file: the one of assets/ that the path segment `file` names, or index.html
- * if there is no segment. It is compressed (br, gzip) if the client accepts this. Responds with 304
+ * if there is no segment. Compresses the file if the client accepts br or gzip. Responds with 304
  * if the client has the file already, or with 404 if there is no such file or `assets` is NULL. A
  * Content-Security-Policy prevents pages from loading scripts and styles of other hosts.
  */

@@ -58,7 +58,7 @@ void cache_free(struct cache *cache)
     free(cache);
 }
 
-/* Hashes the end of the key: a token ends with its signature, which clients cannot choose. */
+/* Hashes the end of the key, because clients cannot choose the signature that ends a token. */
 static uint64_t cache_hash(const struct cache *cache, const char *key, size_t length)
 {
     size_t tail = length < TAIL ? length : TAIL;

@@ -12,8 +12,8 @@
 struct cache;
 
 /*
- * Creates a cache for a number of values; with 0 it stores none. `seed` must be random: a hash
- * selects a key's set of entries, and no client may be able to fill a set. NULL: out of memory.
+ * Creates a cache for up to `entries` values (0: for none). Returns NULL if out of memory. `seed`
+ * must be random, so that clients cannot choose keys with the same hash, which share few entries.
  */
 struct cache *cache_new(size_t entries, uint64_t seed);
 void cache_free(struct cache *cache);

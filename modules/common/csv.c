@@ -64,7 +64,7 @@ static bool csv_is_separator(char c)
     return c && strchr(";,|\t\r\n", c);
 }
 
-/* Returns whether the text is a plain number: a latitude such as -33.9 is not a formula. */
+/* Returns whether the text is a plain number, such as -33.9, which is not a formula. */
 static bool csv_is_number(const char *text)
 {
     static const char digits[] = "0123456789";

@@ -353,7 +353,7 @@ static int http_open_multi(struct http_client *client)
     return -1;
 }
 
-/* Ends all requests. Disconnects their sockets first: libcurl would send buffered HTTP/2 data. */
+/* Ends all requests. Disconnects sockets first, or libcurl would send buffered HTTP/2 data. */
 static void http_close_multi(struct http_client *client, CURLcode code)
 {
     static const struct sockaddr none = {.sa_family = AF_UNSPEC};
@@ -372,9 +372,8 @@ static void http_close_multi(struct http_client *client, CURLcode code)
 }
 
 /*
- * Lets libcurl handle a socket or timer. If this fails, the multi handle must not be used any more:
- * without memory for the owners of a socket, libcurl keeps a table of size zero, and divides by
- * this size when the socket is used again. It also forgets timeouts.
+ * Lets libcurl handle a socket or timer. If memory runs out here, the multi handle must not be used
+ * any more: libcurl would forget timeouts, and might divide by zero.
  */
 static void http_act(struct http_client *client, curl_socket_t fd, int flags)
 {
@@ -395,7 +394,7 @@ static void http_least(int64_t *wait_ms, int64_t other)
         *wait_ms = other > 0 ? other : 0;
 }
 
-/* Also closes unused connections, because libcurl checks them only when a request needs one. */
+/* Also closes idle connections, because libcurl does so only when a request needs a connection. */
 void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
 {
     struct epoll_event events[EVENTS], wake = {.events = EPOLLIN, .data.fd = wake_fd};
@@ -448,7 +447,7 @@ void http_client_turn(struct http_client *client, int wake_fd, int64_t wait_ms)
         if (request)
             http_finish(client, request, code);
     }
-    if (now >= client->check_at_ms) { /* end abandoned requests, and those that libcurl missed */
+    if (now >= client->check_at_ms) { /* end requests that were abandoned or are late */
         client->check_at_ms = now + CHECK_MS;
         for (struct http_request *request = LIST_FIRST(&client->flying), *next; request;
              request = next) {
@@ -509,8 +508,8 @@ struct http_client *http_client_new(const struct http_client_options *options)
         return NULL;
     client->options = *options;
     /*
-     * libcurl caches the certificates of a file, but reads a directory for each connection, which
-     * takes ten times as long as a handshake with Debian's directory. So a file is preferred.
+     * libcurl caches the certificates of a file, but reads a directory for each connection. Reading
+     * Debian's directory takes ten times as long as a handshake, so a file is preferred.
      */
     CURL *easy = curl_easy_init();
     char *file = NULL;

@@ -1,4 +1,4 @@
-/* Each response has a lock, so that no thread uses its stream after the host has closed it. */
+/* Each response has a lock, so that no thread uses a stream that the host has closed. */
 #include "modules/common/pieces.h"
 
 #include <pthread.h>

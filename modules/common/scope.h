@@ -5,7 +5,7 @@
 #include <busbar/busbar.h>
 
 struct scope {
-    bool all; /* all organizations: the request of an Admin names none */
+    bool all; /* all organizations, because the request is an Admin's and names none */
     const int64_t *organizations;
     size_t count;
 };
@@ -15,7 +15,7 @@ struct scope {
 
 /*
  * Sets the scope to the organization `asked` (organizationId), if bb_organization() accepts it. If
- * it is 0, sets the scope to all organizations for an Admin, and to the organizations of the
+ * `asked` is 0, sets the scope to all organizations for an Admin, and to the organizations of the
  * account otherwise. Returns 0, or the status of the response sent.
  */
 static inline int scope_set(struct bb_request *rq, int64_t asked, struct scope *scope)
@@ -43,7 +43,7 @@ static inline struct scope scope_asked(struct bb_request *rq)
     return scope;
 }
 
-/* Returns 1 if the organization exists or no module has accounts, 0 if not, -1 on failure. */
+/* Returns 1 if the organization exists or no module has accounts, 0 if it is unknown, or -1. */
 static inline int organization_known(struct bb_request *rq, int64_t organization)
 {
     struct bb_service found = bb_service(rq->host, "accounts");

@@ -237,7 +237,7 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
         return TARGET_HOST;
     if (!known && target_is_localhost(host))
         known = true; /* it is allowed if ::1 or 127.0.0.1 is allowed */
-    /* The address of a name is checked at connect time: in an open network, it may use any port. */
+    /* A name's address is checked at connect time. In an open network, it may have any port. */
     if (known ? target_is_address_open(rules, &address, port)
               : target_is_port_open(rules, port) || rules->open_count)
         return NULL;
@@ -277,7 +277,7 @@ static const char *target_parts_problem(const struct target_rules *rules, CURLU 
 
 char *target_encode(const char *given)
 {
-    /* path, query, fragment: the ASCII characters to encode, and the characters that end it */
+    /* of the path, query and fragment: ASCII characters to encode, characters that end the part */
     static const struct {
         const char *encoded, *next;
     } parts[] = {{" \"<>^`{}", "?#"}, {" \"<>'", "#"}, {" \"<>`", ""}};

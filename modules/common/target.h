@@ -80,7 +80,7 @@ struct target_guard {
     struct in6_addr own[TARGET_OWN_MAX];
     size_t own_count;
     bool own_known;     /* `own` is complete; if it is not, every address counts as own */
-    time_t own_until_s; /* the addresses are valid until then, by the monotonic clock */
+    time_t own_until_s; /* when `own` is read again, on the monotonic clock */
 };
 
 /* Returns whether a socket may be connected to the address now. */

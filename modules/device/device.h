@@ -108,7 +108,7 @@ struct device_documents {
     const char *shown;          /* JSON array as the API shows it */
     size_t begun;               /* number of new objects, each with a row in device_upload */
     const char *const *uploads; /* the names of these objects */
-    int64_t until_ms;           /* end of the time to store or drop them: struct store_keep */
+    int64_t until_ms;           /* deadline for removing them, see struct store_keep */
 };
 
 /* The form in which externalIds are compared and indexed: NFKC, case folded. */

@@ -440,7 +440,7 @@ struct change {
     const char *name; /* the new name; NULL: delete the row */
 };
 
-/* Renames or deletes a document. The sweep deletes its object later, if no document has it. */
+/* Renames or deletes a document. The sweep deletes objects that no document has any more. */
 static int documents_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
@@ -480,7 +480,7 @@ int device_document_delete(struct bb_request *rq)
 /*
  * ---- the service "documents:devices" ----
  *
- * Stores contents and files of other modules. The sweep ignores contents: their names end in .chat.
+ * Stores contents and files of other modules. The sweep ignores contents, whose names end in .chat.
  */
 
 struct content_job {
@@ -558,8 +558,8 @@ static int documents_get(struct bb_request *rq, void *content)
 }
 
 /*
- * Files of other modules are rows of device_document with a holder. Their `organisation` is
- * -1 - ID, with its own quota, so people who may post files cannot use up the quota of documents.
+ * Files of other modules are rows of device_document with a holder. Their column `organisation` is
+ * -1 - (the organization's id), so that they do not use up the quota of documents of devices.
  */
 #define HELD(files) (-1 - (files)->organization)
 
@@ -663,7 +663,7 @@ static time_t sweep_before(struct bb_request *rq)
 /* Deletes objects without a document, and adds their number to *removed. Returns 0, or -1. */
 static int sweep_all(struct bb_request *rq, size_t *removed)
 {
-    /* Once its row is deleted, an upload that is still in progress is refused. */
+    /* An upload whose row was deleted is refused, even if it is still in progress. */
     static const struct bb_sql end_uploads = {
         "DELETE FROM device_upload WHERE begun_at < now() - make_interval(secs => $1::bigint)",
         BB_SQL_WRITE};

@@ -187,9 +187,9 @@ int device_get(struct bb_request *rq)
  * (schema.sql). device_warn_duplicates() warns the caller, and GET /api/admin/device-duplicates
  * lists the pairs that still look alike, newest first.
  *
- * Two devices that are added or changed at the same instant do not see each other. So the job
- * device.duplicates checks the changes of the last 20 minutes again. It runs every 10 minutes, so
- * two runs check each change. The cursor of the list is the id of the last pair seen.
+ * Two requests that add or change devices at the same time do not see each other's devices. So the
+ * job device.duplicates checks the changes of the last 20 minutes again, every 10 minutes. The
+ * cursor of the list is the id of the last pair seen.
  */
 
 enum { PAIRS = 100, AGAIN = 1000 };

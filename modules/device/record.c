@@ -154,8 +154,8 @@ enum { ID_DIGITS = 18, NAMED_MAX = 20, NAMES_LENGTH = 380 };
  * MANY from arrays with the values of several requests (bb_keyed).
  *
  * FROM_ALL is for callers that see all devices. Its range conditions make PostgreSQL read an index
- * in order and stop after MOST rows. FROM_ONE is for callers with one organization, because
- * PostgreSQL would plan FROM_SOME, for any number of organizations, again for each look-up.
+ * in order and stop after MOST rows. FROM_SOME is for any number of organizations. FROM_ONE is for
+ * callers with one organization, because PostgreSQL would plan FROM_SOME again for each look-up.
  */
 #define ASKED "everything, organisations, name, uuid, id"
 #define ONE                                                                                        \

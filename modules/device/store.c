@@ -212,9 +212,9 @@ struct store *store_directory_new(const char *directory)
  *
  * Each thread of the pool uses an HTTP client with one connection. libcurl signs the requests
  * (CURLOPT_AWS_SIGV4). This code sends the content's hash with a PUT. It also encodes the path and
- * sorts the query, because libcurl 7.88 signs them as they are. It does not set CURLOPT_PATH_AS_IS,
- * because libcurl 8.14 does not sign then. It sends no empty header ("Expect:"), which libcurl
- * would sign but not send.
+ * sorts the query, because libcurl 7.88 does not. It does not set CURLOPT_PATH_AS_IS, because with
+ * this option libcurl 8.14 does not sign. It sends no empty header ("Expect:"), because libcurl
+ * would sign the header and not send it.
  */
 
 enum {

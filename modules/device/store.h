@@ -106,7 +106,7 @@ int store_incoming(const struct store *store, char path[STORE_PATH]);
 /* Returns whether a name begins with the hexadecimal digits of this SHA-256. */
 bool store_is_named(const char *name, const unsigned char *sha256);
 
-/* Creates a store in a directory, which is borrowed. Returns NULL if out of memory. */
+/* Creates a store in a directory, whose path is borrowed. Returns NULL if out of memory. */
 struct store *store_directory_new(const char *directory);
 
 /* Creates a store in a bucket; borrows `settings`. Returns NULL with the reason in `why`. */

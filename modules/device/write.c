@@ -49,7 +49,7 @@ int device_register(struct bb_request *rq)
     record.documents = documents.shown;
     int status = device_warn_duplicates(rq, NULL, &record) ? bb_failed(rq) : 0;
     const char *fields = bb_json(rq, device_stored_json(rq, record.text, NULL), NULL);
-    /* documents lock the organization's row in device_usage, so its units must run one by one */
+    /* storing documents locks a row of the organization, so such units must run one by one */
     struct bb_tx *unit = bb_unit(rq, (uint64_t)(documents.rows ? record.organization : record.id));
 
     if (!status && (!unit ||
@@ -66,8 +66,8 @@ int device_register(struct bb_request *rq)
         status = write_failed(rq);
 
     /*
-     * Deletes files that have not become documents, also after a 201: it may be the stored response
-     * of another request with the same Idempotency-Key.
+     * Deletes files that have not become documents. This is also needed after a 201, which may be
+     * the stored response of another request with the same Idempotency-Key.
      */
     device_documents_drop(rq, &documents);
     return status;
@@ -151,8 +151,8 @@ static json_t *update_json(struct bb_request *rq, const struct bb_rows *rows, si
 }
 
 /*
- * Locks the device's row before it counts the documents, so that parallel requests cannot exceed
- * the limit, and before it checks If-Match.
+ * Locks the device's row first, so that parallel requests cannot together exceed the limit of
+ * documents, or both pass If-Match.
  */
 static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {

@@ -98,7 +98,7 @@ static bool document_same(const json_t *schema, json_t *named)
     json_t *wanted = json_object_get(named, "properties");
     bool warns = json_object_get(properties, "warningDetails") != NULL;
     bool knows = json_object_get(wanted, "warningDetails") != NULL;
-    size_t more = warns && !knows ? 2 : 0, less = knows && !warns ? 2 : 0; /* 2: both */
+    size_t more = warns && !knows ? 2 : 0, less = knows && !warns ? 2 : 0; /* 2 names */
     const char *key;
 
     if (json_object_size(properties) + less != json_object_size(wanted) + more ||

@@ -87,9 +87,9 @@ static json_t *operation_parts(struct docs_maker *maker, const struct bb_route *
 /* ---- a Markdown table of the columns of each type of bulk rows ---- */
 
 /*
- * Returns the columns of bulk rows in Markdown, which the caller frees, if the module uses bulk
- * rows and the route is an upload (has parts) or the template (CSV without path segments).
- * Otherwise returns NULL. Also returns NULL, and sets maker->failed, if memory runs out.
+ * If the module uses bulk rows, returns their columns in Markdown for the routes of the upload (a
+ * route with parts) and the template (CSV, no path segments). The caller frees the text. Returns
+ * NULL for other routes. If memory runs out, returns NULL and sets maker->failed.
  */
 static char *operation_columns(struct docs_maker *maker, const struct bb_module *module,
                                const struct bb_route *route)
@@ -140,7 +140,7 @@ enum when {
     WITH_NAMES = 2, /* a path segment is not an e-mail, so 404 is possible */
     WITH_BODY = 4,
     WITH_KEY = 8,          /* Idempotency-Key */
-    IF_NAMED = 16,         /* only if the route itself lists it */
+    IF_NAMED = 16,         /* only if the route lists this status */
     WITH_LONG_TARGET = 32, /* path and query may be longer than TARGET_MAX */
     WITH_VERSION = 64      /* If-Match */
 };
@@ -209,7 +209,7 @@ static bool responses_has_query(const struct bb_route *route, const char *name)
     return false;
 }
 
-/* Makes the schema of a reply. A row named "." is all of it. The host adds the warnings. */
+/* Makes the schema of a reply. A row named "." describes the whole reply. */
 static json_t *responses_schema(struct docs_maker *maker, const struct bb_route *route)
 {
     const struct bb_field *first = BB_ROW(bb_field, route->reply, 0);

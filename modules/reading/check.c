@@ -94,8 +94,8 @@ void reading_check_rows(struct bb_request *rq, struct reading_submission *submis
 /* clang-format off */
 
 /*
- * $1 devices, $2 and $3 starts and ends; the periods of a device are adjacent elements. Returns the
- * first stored reading that each period overlaps. Skips devices whose stored readings are earlier.
+ * $1 devices, $2 and $3 starts and ends; the periods of a device are adjacent. Returns the first
+ * stored reading that each period overlaps. Skips devices whose readings end before the periods.
  */
 static const struct bb_sql overlaps = {
     "SELECT p.before + o.number, o.type, " BB_SQL_MS("o.start_at") ", " BB_SQL_MS("o.end_at")

@@ -78,7 +78,7 @@ static const struct bb_sql latest_of = {
     " CROSS JOIN LATERAL (" LATEST("k.device") ") l WHERE $1::boolean OR d.organisation = ANY"
     " ($2::bigint[])", BB_SQL_LIST};
 
-/* $1 device, $2 type, $3 end, $4 account, $5 its e-mail, $6 reason */
+/* $1 device, $2 type, $3 end, $4 account, $5 the account's e-mail, $6 reason */
 static const struct bb_sql make_void = {
     "SELECT " READING " FROM reading_make_void($1::bigint, $2::text::\"char\","
     " reading_time($3::bigint), $4::bigint, $5::text, $6::text) r",
@@ -229,7 +229,7 @@ int reading_void(struct bb_request *rq)
 
 struct reading_exported {
     int64_t device;
-    char name[NAME_ROOM]; /* its externalId when the export began; "": none */
+    char name[NAME_ROOM]; /* the device's externalId when the export began; "": none */
     struct reading_range range;
     int64_t after; /* id of the last reading seen; -1: none */
 };

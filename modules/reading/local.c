@@ -31,7 +31,7 @@ struct placing {
     const struct reading_item *before, *behind; /* the neighbors; NULL: none */
     struct zone_times starts, ends;
     bool begins, closes;            /* whether the zone's clock shows the start and the end */
-    const struct zone_times *twice; /* the one whose instant other readings decide, or NULL */
+    const struct zone_times *twice; /* `starts` or `ends`, if other readings decide it; or NULL */
 };
 
 /* clang-format off */

@@ -57,7 +57,7 @@ struct reading_item {
     struct bb_moment sent_start, sent_end;
     bool begins, ends;  /* `start` and `end` are known */
     int64_t start, end; /* ms since 1970 */
-    bool unsure;        /* which of two equal local times is meant depends on rows not stored yet */
+    bool unsure;        /* a time occurs twice, and rows not stored yet decide which one it is */
     bool measured;      /* `wh` is known */
     double wh;          /* a whole number; may exceed int64_t */
 };
@@ -83,7 +83,7 @@ struct reading_note {
     const char *field, *problem;
 };
 
-#define READING_WHOLE SIZE_MAX /* used instead of an index */
+#define READING_WHOLE SIZE_MAX /* index for mistakes of the whole request */
 
 /* A request being processed; its pointers are valid as long as the request. */
 struct reading_submission {
@@ -149,9 +149,9 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
 int reading_find_overlaps(struct bb_request *rq, struct reading_submission *const *list,
                           size_t count);
 /*
- * Notes overlaps among the rows of a bulk upload. Call it after all other mistakes were noted: a
- * row with a mistake is not stored, so it cannot overlap other rows. If two rows overlap, the
- * mistake is noted for the later row.
+ * Notes overlaps among the rows of a bulk upload. Call it after all other mistakes were noted,
+ * because a row with a mistake is not stored and so cannot overlap other rows. If two rows overlap,
+ * the mistake is noted for the later row.
  */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission);
 

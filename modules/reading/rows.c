@@ -15,8 +15,8 @@ struct one {
     struct bb_bulk_row *row;
     const struct bb_device *device;
     const char *zone; /* NULL: no zone */
-    size_t key;       /* index of its key in the list of keys */
-    bool two_keys;    /* keys[key - 1] is a second key, which is tried first: the name as sent */
+    size_t key;       /* index of the row's key in the list of keys */
+    bool two_keys;    /* keys[key - 1] is the row's name as sent, and has priority */
 };
 
 struct call {
@@ -251,7 +251,7 @@ static int rows_judge_open(struct bb_request *rq, struct call *call,
 /*
  * Reports the mistakes of rows, and removes these rows from the submission. In a check, each
  * remaining row claims its period, so that overlapping rows are found. A Delta reading without a
- * start claims only its last millisecond: its start depends on rows of other calls.
+ * start claims only its last millisecond, because its start depends on rows of other calls.
  */
 static void rows_conclude(struct bb_request *rq, struct call *call,
                           struct reading_submission *submission, const struct one *ones)

@@ -53,7 +53,7 @@ static const struct bb_keyed touch = {
 /*
  * $1 device, $2 type, $3 to $5 starts, ends and Wh, $6 now, $7 and $8 starts and ends of the spans
  * that the readings cover without a gap. Calls reading_overlapping() only if the first span begins
- * before the end of the stored readings: for many devices, its calls take longer than the inserts.
+ * before the end of the stored readings, because the calls can take longer than the inserts.
  * bench/sql/reading.sql has a copy of both statements.
  */
 enum { STORE_VALUES = 8 };

@@ -155,8 +155,8 @@ void reading_read_item(struct bb_request *rq, struct reading_submission *submiss
     if (type && !item->type)
         reading_problem(rq, submission, index, "type", "must be one of: History, Delta");
     /*
-     * Reads the value, a number or a text with a decimal number, and rounds it to whole Wh. 0.5005
-     * kWh become 501 Wh, although the double is a bit less: BESIDE compensates for its inaccuracy.
+     * Rounds the value to whole Wh. 0.5005 kWh must become 501 Wh, but the double 0.5005 is a bit
+     * too small. So the value is first increased by the fraction BESIDE.
      */
     const char *unit = submission_word(rq, submission, object, "unit", item->index),
                *problem = NULL;

@@ -110,7 +110,7 @@ static bool call_is_value(const char *text)
 
 /*
  * Returns the reason why a request cannot be sent. If it can be sent, returns NULL, and sets *url
- * to its URL, percent-encoded by target_encode(). Both texts live as long as `rq`.
+ * to the request's URL, percent-encoded by target_encode(). Both texts live as long as `rq`.
  */
 static const char *call_problem(struct bb_request *rq, const struct upstream *upstream,
                                 const struct bb_upstream_request *request, const char **url)
@@ -402,7 +402,7 @@ static void call_done(struct http_request *http)
         http->error = curl_easy_strerror(CURLE_OUT_OF_MEMORY);
     }
     http_request_close(http);
-    free(call->body); /* already now, because the caller may use the response for a long time */
+    free(call->body); /* not needed any more; the response may live much longer */
     call->body = NULL;
     if (http->outcome == HTTP_ANSWERED) {
         response->status = http->status;
