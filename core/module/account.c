@@ -45,7 +45,7 @@ const struct account *account_first(void)
 
 /*
  * With a limit of N ms per second, 1 ms of use reserves 1/N second. Reservations follow each other;
- * until_us is the end of the last one. If it is over 1 s ahead, account_enter() refuses requests.
+ * until_us is the end of the last one. If until_us is over 1 s ahead, account_enter() refuses.
  */
 void account_add(struct account *account, enum account_value value, int64_t by)
 {

@@ -27,7 +27,7 @@ enum account_value {
 struct account {
     struct account *next;
     struct meter *meter; /* its values have the indexes of enum account_value */
-    /* requests in progress; processor and database time in ms per second; 0: no limit */
+    /* maximum requests in progress, and processor and database ms per second; 0: no limit */
     atomic_int_least64_t limits[ACCOUNT_LIMITS];
     /* monotonic time until which earlier use occupies the limit, see account_add() */
     atomic_int_least64_t until_us[ACCOUNT_LIMITS];

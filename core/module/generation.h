@@ -48,7 +48,7 @@ struct left_out {
 
 struct generation {
     atomic_size_t holders;
-    void (*released)(struct generation *); /* called by the last release; NULL: it is destroyed */
+    void (*released)(struct generation *); /* called instead of generation_destroy(); or NULL */
     struct engine *engine;                 /* set before the generation goes live; NULL in checks */
     const struct bb_api *api;              /* NULL until its modules are opened */
     atomic_bool superseded;                /* another generation is live */
@@ -84,17 +84,17 @@ struct generation {
 /*
  * Reads the settings file, loads the modules, checks their tables and orders them. Calls no module
  * function, but the dynamic linker runs constructors of the modules' files. `number` is 1 at a
- * start, larger in a reload. The caller owns the only reference to the result. If problems were
- * added, it may only be read and destroyed. NULL: the file is unreadable, or memory ran out.
+ * start, larger in a reload. The caller owns the only reference to the result. After problems, the
+ * result may only be read and destroyed. NULL: the file is unreadable, or memory ran out.
  */
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
 
-/* Opens the modules of a generation that has no problems. Returns 0; after -1 destroy it. */
+/* Opens the modules of a generation without problems. Returns 0, or -1: then destroy it. */
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 
-/* Returns whether database.url or secrets.keys is empty but needed; adds a problem then. */
+/* Returns whether database.url or secrets.keys is needed but empty; if so, adds a problem. */
 bool generation_lacks(const struct generation *generation, struct setting_problems *problems);
 
 /* Sets the directory for crash reports. Adds a warning if reports cannot be written to it. */
@@ -110,7 +110,7 @@ void generation_quiesce(struct generation *generation);
 void generation_acquire(struct generation *generation);
 void generation_release(struct generation *generation);
 
-/* Acquires a reference; returns false if none is left. The engine must list the generation. */
+/* Adds a reference; returns false after the last release. The engine must list the generation. */
 bool generation_try_acquire(struct generation *generation);
 
 /*
@@ -129,7 +129,7 @@ void generation_destroy(struct generation *generation);
 const struct core_module *generation_module(const struct generation *generation, const char *name);
 const struct core_event *generation_event(const struct generation *generation, const char *name);
 
-/* Returns the setting that a route's `files_in` names; NULL if its module is not loaded. */
+/* Returns the setting that `files_in` names; NULL if the module that declares it is not loaded. */
 const char *generation_directory(struct bb_host *host, const char *name);
 
 /* Sets handle.meters and handle.account, whose values survive reloads. Returns 0; -1: no memory. */
@@ -150,7 +150,7 @@ int generation_load(struct generation *generation, const char *conf_path,
 int service_order(const struct core_module *modules, size_t count, size_t *order,
                   struct setting_problems *problems);
 
-/* Returns the module that provides at least this version, and sets *descriptor; NULL: none. */
+/* Returns the service's provider with at least this version, and sets *descriptor; or NULL. */
 const struct core_module *service_provider(const struct core_module *modules, size_t count,
                                            const char *service, unsigned version,
                                            const struct bb_service_descriptor **descriptor);

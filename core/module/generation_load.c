@@ -450,7 +450,7 @@ static void generation_link_events(struct generation *g)
     g->events = events;
 }
 
-/* Returns a service's interface; *host gets its module. NULL: not provided, or incomplete. */
+/* Returns a service's interface; sets *host to its module. NULL: no such service, or incomplete. */
 static const void *generation_link_service(struct generation *g, const char *service, size_t size,
                                            struct host_handle **host,
                                            struct setting_problems *problems)

@@ -45,7 +45,7 @@ struct table_kind {
     const char *name;
     size_t at;                      /* offset of its struct bb_table in the descriptor or row */
     size_t row_size;                /* the host's size of a row */
-    const struct table_kind *inner; /* tables in its rows; a NULL name ends the array; NULL: none */
+    const struct table_kind *inner; /* kinds of the tables in a row; NULL: a row has none */
 };
 
 #define TABLE(in, member, row, inside)                                                             \
@@ -272,7 +272,7 @@ int module_file_check(const char *path, char *why, size_t why_size)
 }
 
 /*
- * Copies the file to a sealed memfd. Returns its descriptor, with its path in `copy`; -1 on
+ * Copies the file to a sealed memfd. Returns its descriptor and sets `copy` to its path; -1 on
  * failure. Without a copy, writing to the file (as cp does) would change the code of running
  * threads, and truncating the file would remove code. Once code is loaded from the copy, the
  * descriptor must stay open: the linker and debuggers identify the code by this path.
@@ -361,7 +361,7 @@ static struct module_file module_file_look(const char *path)
         return file;
     file.device = info.st_dev;
     file.inode = info.st_ino;
-    bool met = false; /* found a build from this inode; a mapped file keeps its inode */
+    bool met = false; /* whether the newest build from this inode was compared */
 
     for (const struct build *build = builds; build; build = build->next) {
         bool same = !memcmp(build->file.digest, file.digest, sizeof file.digest);

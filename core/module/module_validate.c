@@ -30,7 +30,7 @@ void metric_full_name(const struct bb_module *descriptor, const struct bb_metric
 #define SETTINGS_STRUCT_MAX 65536
 
 /*
- * Checks a table of fields, including nested ones; `place` names it: "auth: event account.new".
+ * Checks a table of fields, including nested ones. `place` names the table in problems.
  * `settings_size` points to the size of the bound struct; it is NULL if these are not settings.
  */
 static void validate_fields(const struct bb_table *fields, const size_t *settings_size,
@@ -363,7 +363,7 @@ static size_t validate_named(const struct bb_table *table, size_t end, const cha
 }
 
 /*
- * Refuses equal full names: readers of GET /metrics would reject all metrics. For example,
+ * Refuses equal full names, because readers of GET /metrics would reject all metrics. For example,
  * busbar_a_b_c can be metric b_c of module a, or metric c of module a_b.
  */
 static void validate_metric_names(const struct core_module *modules, size_t index,

@@ -445,7 +445,7 @@ struct workers {
     struct worker list[];
 };
 
-/* Charges the module for processor time since the last call, on the worker's own thread only. */
+/* On the worker's own thread, charges the module for processor time since the last call. */
 static void worker_charge(struct worker *worker)
 {
     int64_t us = worker == worker_here ? clock_cpu_us() - worker->cpu_us : 0;

@@ -15,7 +15,7 @@
 
 struct work_pools;
 
-/* Starts the pools of all modules. NULL (logged): the first thread of a pool cannot be created. */
+/* Starts all pools. Returns NULL, after logging, if a pool's first thread cannot be created. */
 struct work_pools *work_pools_new(const struct generation *generation);
 
 /* Runs the queued calls, then joins the threads. No further call may be submitted. */
@@ -61,14 +61,14 @@ bool work_pool_snapshot(struct work_pools *pools, size_t index, struct work_pool
 int pool_run(struct core_request *rq, void (*run)(void *), void *arg);
 
 /*
- * Worker threads of modules. Each generation has a set of them; each thread has a reference to its
- * generation. They are created before the generation goes live, wait until workers_go(), and run
- * until workers_stop(). They end before the loops, because the loops run the workers' bb_run().
+ * Worker threads of modules. Each generation has its own threads, which have references to the
+ * generation. The threads are created before the generation goes live, wait until workers_go(), and
+ * run until workers_stop(). They must end before the loops, which run the tasks of their bb_run().
  */
 
 struct workers;
 
-/* Creates the threads of all modules' workers. NULL (logged): a thread cannot be created. */
+/* Creates the threads of all workers. Returns NULL, after logging, if one cannot be created. */
 struct workers *workers_new(struct generation *generation);
 
 void workers_go(struct workers *workers);

@@ -51,7 +51,7 @@ static struct quota_entry **quota_find(struct quota_table *table, const struct q
     return at;
 }
 
-/* Adds to the owner's amount; `at` is from quota_find(). NULL: out of memory. Under the lock. */
+/* Adds `more` to the owner's amount. Returns NULL if memory ran out. Called under the lock. */
 static struct quota_entry *quota_add(struct quota_table *table, struct quota_entry **at,
                                      const struct quota_owner *owner, size_t more)
 {

@@ -49,7 +49,7 @@ struct quota_owner {
 
 bool quota_owner_same(const struct quota_owner *one, const struct quota_owner *other);
 
-/* Returns whether the limits for an owner do not apply: only HTTP requests have them. */
+/* Returns whether the limits of an owner do not apply, because this is not an HTTP request. */
 bool quota_exempt(const struct core_request *rq);
 
 /* ---- caps ---- */
@@ -93,8 +93,8 @@ enum quota_result { QUOTA_TAKEN, QUOTA_OWN_FULL, QUOTA_ALL_FULL, QUOTA_NO_MEMORY
 
 /*
  * Adds `more` to the charge. If the charge holds nothing, its owner becomes `owner`; otherwise it
- * keeps its owner. A charge may exceed a limit if no other charge counts towards it:
- * otherwise a single large one would always be refused.
+ * keeps its owner. A charge may exceed a limit if no other charge counts towards this limit,
+ * because otherwise a single large charge would always be refused.
  */
 enum quota_result quota_take(struct quota_table *table, struct quota_charge *charge,
                              const struct quota_owner *owner, size_t more,
@@ -134,7 +134,7 @@ struct fair_entry {
 struct fair_flow {
     STAILQ_ENTRY(fair_flow) next; /* next flow of the queue */
     STAILQ_HEAD(, fair_entry) entries;
-    unsigned round, taken; /* set by callers: number of their round, entries taken in it */
+    unsigned round, taken; /* set by callers: a round's number, entries taken in that round */
 };
 
 /* An owner in a table. */
@@ -157,7 +157,7 @@ struct fair_queue {
         .index = (number), .round = STAILQ_HEAD_INITIALIZER((queue).round)                         \
     }
 
-/* Counts an entry of `owner`. NULL if it has `each` entries or memory ran out: see *why. */
+/* Counts an entry. Returns NULL and sets *why if `owner` has `each` entries or memory ran out. */
 struct quota_entry *fair_enter(struct quota_table *table, const struct quota_owner *owner,
                                size_t each, enum quota_result *why);
 void fair_leave(struct quota_table *table, struct quota_entry *owner);

@@ -323,7 +323,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
 {
     /*
      * Removes headers of the response that this error replaces: those that describe its content
-     * (RFC 9110, section 8), and, unless this is a 401, the challenge of a 401 (11.6.1).
+     * (RFC 9110, section 8), and WWW-Authenticate, unless the error is a 401.
      */
     static const char *const names[] = {"Cache-Control", "Content-Disposition", "Content-Type",
                                         "ETag",          "Last-Modified",       "Link",
@@ -340,7 +340,7 @@ int reply_problems(struct core_request *rq, int status, const char *message, jso
         else
             at = &(*at)->next;
     }
-    if (status == 400 && rq->errors) { /* the errors of the parts come first */
+    if (status == 400 && rq->errors) { /* errors found in parts of the body come first */
         json_t *all = json_copy(rq->errors);
 
         rq->json_oom = rq->json_oom || !all || (errors && json_array_extend(all, errors));

@@ -1,7 +1,7 @@
 /*
  * Creates responses: success bodies, and the common format of error bodies,
  * {"statusCode":409,"message":"…","error":"Conflict","requestId":"…"}. A response is stored in the
- * request and sent when its fiber has ended. All functions must be called on the request's thread.
+ * request, and is sent after the fiber's end. All functions must be called on the request's thread.
  */
 #ifndef CORE_REPLY_H
 #define CORE_REPLY_H
@@ -83,7 +83,7 @@ bool module_error_waits(struct core_request *rq, const char *what);
 /* Answers if a module passed NULL as JSON: 503 if memory ran out, otherwise 500 (logged). */
 int module_error_no_json(struct core_request *rq, int status);
 
-/* Call before a response is set. Logs that it replaces a success, or is an error after a commit. */
+/* Call before setting a response. Logs if it replaces a success, or is an error after a commit. */
 void module_error_log_response(const struct core_request *rq, int status);
 
 /* Returns whether a response with this status has a body. */
@@ -95,7 +95,7 @@ bool module_error_wants_body(int status);
  */
 bool module_error_free_response(struct core_request *rq, int status, int least, int *instead);
 
-/* Checks the response after the handler: answers with 500 if it is missing or a unit is open. */
+/* Called after the handler: answers with 500 if a response is missing or a unit is open. */
 void module_error_check_answer(struct core_request *rq, int returned);
 
 /* Logs the failure of the request's statement, once. */

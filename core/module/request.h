@@ -31,7 +31,7 @@ enum failure_kind {
     FAILED_SHARE,       /* the owner's share of a resource is used up; see quota.h */
     FAILED_DEADLINE,
     FAILED_MEMORY,
-    FAILED_REFUSED, /* a call that the host refuses; logged */
+    FAILED_REFUSED, /* the host refused a module's call, and logged this */
     FAILED_ANSWERED /* a hook, a function of bb_before() or module_error() has answered */
 };
 
@@ -127,8 +127,8 @@ static inline struct core_request *request_of(struct bb_request *rq)
 }
 
 /*
- * Creates a request of `size` bytes, zeroed, that begins with a struct core_request. It is in its
- * own arena and has a reference to the generation. NULL: out of memory.
+ * Creates a request of `size` bytes, zeroed, that begins with a struct core_request. Allocates it
+ * in a new arena, and adds a reference to the generation. NULL: out of memory.
  */
 void *request_make(size_t size, enum request_kind kind, struct loop *loop,
                    struct generation *generation);
@@ -170,7 +170,7 @@ void request_schedule(struct core_request *rq);
 /* Waits until *done; returns -1 with FAILED_DEADLINE if the deadline passes before. Fiber only. */
 int request_wait(struct core_request *rq, const bool *done);
 
-/* Like request_wait(), but returns *done, and does not set rq->failure: a pool thread may do so. */
+/* Like request_wait(), but returns *done, and never sets rq->failure: a pool thread may set it. */
 bool request_wait_in_time(struct core_request *rq, const bool *done);
 
 /* Makes a waiting request check its flag. Loop's thread. */
@@ -188,7 +188,7 @@ void requests_cut(struct loop *loop, const struct generation *generation);
 
 /*
  * request_alloc() returns zeroed memory of the request; request_defer() makes request_free() call
- * undo(arg). If memory runs out, both end the request (after undo(arg), if given). Fiber only.
+ * undo(arg). On lack of memory both end the request, request_defer() after undo(arg). Fiber only.
  */
 void *request_alloc(struct core_request *rq, size_t size);
 void request_defer(struct core_request *rq, void (*undo)(void *), void *arg);

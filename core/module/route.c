@@ -78,8 +78,8 @@ static bool route_same(struct piece piece, const char *text, size_t length)
 }
 
 /*
- * Splits a path at its slashes; a trailing slash gives an empty last piece. Returns false if it has
- * too many segments for any route, or does not begin with a slash.
+ * Splits a path at its slashes; a trailing slash gives an empty last piece. Returns false if the
+ * path has too many segments for any route, or does not begin with a slash.
  */
 static bool route_cut(const char *text, struct path *path)
 {

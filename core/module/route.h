@@ -32,14 +32,14 @@ struct route_match {
     const struct bb_route *route;
     void *owner;
     struct meter *meter;
-    size_t count; /* segments that match a :name, in the order of the path */
+    size_t count; /* elements of `segment`: one for each :name, in order */
     struct {
         const char *start; /* raw, in the path; decode with text_percent() */
         size_t length;
         const struct bb_field *field; /* the row of the route's `segments` for this :name */
     } segment[ROUTE_PARAMETERS_MAX];
     char allow[64]; /* for ROUTE_NO_METHOD: the methods of the path, such as "GET, HEAD" */
-    /* of the route; if no route has the method, combined from all routes with this path */
+    /* of the route; for ROUTE_NO_METHOD, combined from all routes with this path */
     unsigned roles, flags;
 };
 

@@ -26,8 +26,8 @@ enum {
     VALUES_MAX = 12000,                      /* maximum values of JSON if the route sets no limit */
     UPLOAD_HEADS = 1024 * 1024,              /* maximum bytes of boundaries and part heads */
     CHUNK = 512 * 1024,                      /* a batch of this size goes to the pool */
-    ROOM = 544 * 1024,                       /* size of a buffer: CHUNK and the next piece */
-    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* plus the next piece: still below BODY_LARGE */
+    ROOM = 544 * 1024,                       /* size of a buffer: CHUNK and one more piece */
+    UNCOUNTED = BODY_LARGE - (ROOM - CHUNK), /* still below BODY_LARGE with one more piece */
     SEGMENTS_MAX = 128,
     DISK_STEP = 256 * 1024, /* disk space is counted in steps of this size */
     OPEN_MAX = 16,          /* after this many complete files, all are synced to disk */
@@ -375,7 +375,7 @@ static int upload_sync_files(struct upload *upload)
     return 0;
 }
 
-/* Writes the batch `writing`; syncs complete files if it is the last, or OPEN_MAX are open. */
+/* Writes the batch `writing`. Syncs complete files if there are OPEN_MAX or the batch is last. */
 static void upload_write_batch(void *arg)
 {
     struct upload *upload = arg;
@@ -501,7 +501,7 @@ static int upload_no_memory(struct upload *upload)
     return -1;
 }
 
-/* Adds to rq->errors, which are reported after the last part; ignores the rest of this part. */
+/* Adds an error to rq->errors, which the response will list. Ignores the rest of this part. */
 static int upload_note(struct upload *upload, const char *field, const char *text)
 {
     struct core_request *rq = &upload->txn->rq;
@@ -704,7 +704,7 @@ static int upload_take_part(void *arg, const char *bytes, size_t length)
     return upload_collect(upload, bytes, length, false);
 }
 
-/* Ends a part. Without data and file name, it is an empty field of a form, and is ignored. */
+/* Ends a part. A part without data and file name is an empty form field, and is ignored. */
 static int upload_end_part(void *arg)
 {
     struct upload *upload = arg;

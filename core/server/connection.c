@@ -27,8 +27,8 @@ enum {
     DROPS_MS = 500,
     LOOK_AGAIN_MS = 5, /* minimum time between two searches of connection_make_room() */
     KNOWN_MS = 100,    /* time for which connection_make_room() uses the result of a search */
-    FEW = 16,          /* up to this many connections of an address are few */
-    KEPT_PART = 64,    /* 1/64 of all connections is reserved for such addresses */
+    FEW = 16,          /* an address with up to this many connections has few */
+    KEPT_PART = 64,    /* 1/64 of all places is reserved for addresses with few */
     LINGER_MOST = 64,  /* maximum of lingering sockets per loop; others are closed immediately */
     LINGER_MS = 2000,
     LINGER_PIECE = 16 * 1024,
@@ -98,9 +98,9 @@ static int connection_ask_events(struct connection *connection, int how)
 }
 
 /*
- * Makes libmicrohttpd read once more. It reads only after an event, but the kernel reports no event
- * for data that is already in the reader, and no second event for the end of the client's data. If
- * the connection is not in the set, adding it causes the event.
+ * Makes libmicrohttpd read once more. libmicrohttpd reads only after an event, but the kernel
+ * reports no event for data that is already in the reader, and no second event for the end of the
+ * client's data. If the connection is not in the set, adding it causes the event.
  */
 static void connection_read_again(struct connection *connection)
 {

@@ -141,7 +141,7 @@ void http_free(struct http *http);
 void http_run(void *of);
 int64_t http_timeout_ms(void *of);
 
-/* Stops accepting, closes idle connections. Call until it returns true: no connection is left. */
+/* Stops accepting, closes idle connections. Call it again until it returns true: none is left. */
 bool http_drain(struct http *http);
 
 /* Sets the stage and its timeout, which grows with the `bytes` of a response or upload. */

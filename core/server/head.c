@@ -36,7 +36,7 @@ size_t head_token_run(const char *text, size_t length)
     return at;
 }
 
-/* Returns true if none of eight bytes is DEL or less than ' '; false if one is, or may be. */
+/* Returns whether none of eight bytes is DEL or less than ' '. */
 static bool head_is_plain(const char *text)
 {
     const uint64_t ones = UINT64_MAX / 255, highest = ones << 7;

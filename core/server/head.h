@@ -44,7 +44,7 @@ struct head {
 };
 
 struct head_reading {
-    struct head head; /* `text` is NULL because it may move; see head_keep() */
+    struct head head; /* without `text`, whose bytes may move until head_keep() */
     size_t at;        /* number of bytes checked; at the end, the length of the head */
     size_t line;      /* start of the line being checked */
     unsigned seen;    /* which fields have occurred: bits of enum known in head.c */

@@ -468,7 +468,7 @@ static int txn_check_budget(struct http_txn *txn)
     return body_refuse_room(&txn->rq, QUOTA_ANSWERS, QUOTA_OWN_FULL);
 }
 
-/* Charges a response; returns true if it exceeds a limit. Only GET and HEAD have limits. */
+/* Charges the bytes of a response. Returns true if a GET or HEAD exceeds a limit. */
 static bool txn_count_response(struct http_txn *txn, enum quota quota, size_t bytes,
                                struct quota_charge *charge, enum quota_result *answer)
 {
@@ -619,7 +619,7 @@ static void txn_log(const struct http_txn *txn, enum MHD_RequestTerminationCode 
     char trace[TRACE_ID_SIZE];
     int64_t us = clock_mono_us() - txn->started_us;
     int answered = txn->answer->status;
-    int64_t slow_us = host->http.slow_request * 1000; /* 0: none */
+    int64_t slow_us = host->http.slow_request * 1000; /* 0: no request is slow */
     bool slow = !txn->stream && slow_us && rq->time_spent.work_us >= slow_us;
     bool cut = why != MHD_REQUEST_TERMINATED_COMPLETED_OK;
     bool problem = answered >= 400 || slow || (cut && !txn->stream);

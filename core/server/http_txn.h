@@ -56,7 +56,7 @@ struct http_txn {
     struct connection *connection; /* NULL: it has ended, and only the handler still runs */
     enum http_txn_phase phase;
     bool suspended;
-    bool first_again; /* the first call suspended the connection: libmicrohttpd will repeat it */
+    bool first_again; /* the first http_txn_access() suspended; libmicrohttpd repeats it */
     bool close;       /* the connection is closed after the response */
     bool drop_body;   /* the response is decided; the rest of the body is discarded */
     bool limited;     /* refused because of module_limits */

@@ -120,7 +120,7 @@ static void reader_begin_request(struct reader *reader)
         reader->state = READER_SIZE;
     else
         reader->state = length > 0 ? READER_BODY : READER_DONE;
-    /* chunks need HTTP/1.1; for a client of HTTP/1.0, Connection then states its default: close */
+    /* chunks need HTTP/1.1; so Connection:close is added for HTTP/1.0 clients, as their default */
     bool newer = head->minor || reader->framed;
 
     /* libmicrohttpd needs the method only to decide whether the response has a body */
@@ -188,7 +188,7 @@ static void reader_end_piece(struct reader *reader)
     reader->state = READER_DONE;
 }
 
-/* Reads bytes of a piece; its end through the buffer, because more data may arrive with it. */
+/* Reads bytes of a piece. If more than the piece may arrive, reads into the buffer first. */
 static ssize_t reader_read_piece(struct reader *reader, int fd, char *into, size_t size)
 {
     bool past = (int64_t)size < reader->left; /* the piece exceeds `into`: bypass the buffer */

@@ -53,7 +53,7 @@ struct reader {
     bool late;    /* set by the host: the reader no longer waits for the rest of the head or body */
     bool framed;  /* libmicrohttpd gets the body in chunks */
     int64_t left; /* bytes of the current piece of the body that libmicrohttpd still expects */
-    int64_t rest; /* bytes after that piece, of the body or of the client's chunk */
+    int64_t rest; /* bytes of the body or of the client's chunk after this piece */
     size_t spent; /* bytes used by extensions and trailers of this body */
     int status;   /* status of the response to a malformed body; 0: not malformed */
     const char *reason;

@@ -241,7 +241,7 @@ static void stream_check_ended(struct core_request *rq)
 
 /*
  * Checks the stream's token, if it has one and there is memory for the check. Returns false if the
- * check waits for the database; when it ends, stream_check_ended() continues the round.
+ * check waits for the database. In this case stream_check_ended() continues the round later.
  */
 static bool stream_check(struct bb_stream *stream)
 {

@@ -26,7 +26,7 @@ struct dial {
     const struct dial_kind *kind;
     void *to;
     dial_done *done;
-    void *owner; /* NULL if the result is not wanted; dial_lock protects it and what follows */
+    void *owner; /* NULL: the result is not wanted; dial_lock protects the members from here on */
     struct dial_attempt attempts[ATTEMPTS_MAX];
     unsigned left;              /* attempts that have no result yet */
     int fd;                     /* an eventfd, readable when there is a result */

@@ -21,7 +21,7 @@ struct dial_kind {
     void *(*connect)(const void *to, bool again, char problem[DIAL_PROBLEM]);
     void (*close)(void *connection);
     int64_t again_ms; /* time until the second attempt; 0: there is none */
-    bool apart;       /* uses separate threads, so that its silent servers delay no other kind */
+    bool apart;       /* uses separate threads, so that silent servers delay no other kind */
 };
 
 /* Called on the loop's thread with the connection, or NULL and the reason. The dial is freed. */

@@ -34,7 +34,7 @@ struct migrate_report {
 
 /*
  * Compares the schemas with the database and applies missing steps; calls say(arg, line) for each
- * step after its commit. If `apply` is false, it only reads the database, calls say() for each
+ * step after its commit. If `apply` is false, only reads the database, calls say() for each
  * missing step, and returns MIGRATE_FAILED if steps are missing. `say` may be NULL.
  */
 enum migrate_outcome migrate_run(const struct generation *generation, bool apply,

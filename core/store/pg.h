@@ -47,7 +47,7 @@ extern const char *const pg_pool_names[PG_POOLS];
 
 /* Rows of a statement as modules see them. */
 struct bb_rows {
-    PGresult *result; /* NULL: no result has arrived; freed with these rows if `shared` is NULL */
+    PGresult *result; /* NULL until it arrives; if `shared` is NULL, freed with these rows */
     struct pg_shared
         *shared;      /* the owner of `result` if several requests share it (pg_merge.c); or NULL */
     const int *order; /* indexes of these rows in `result`; NULL: all rows of `result` */
@@ -82,7 +82,7 @@ struct pg_request {
     bool alone;                /* must be in a separate batch */
     bool single;               /* must not share executions with other requests */
     bool uses_earlier_result;  /* is not sent: gets rows of an earlier request of its batch */
-    unsigned members; /* in the first request of a shared execution: their number, else 0 */
+    unsigned members; /* first request of a shared execution: number of members; others: 0 */
     struct pg_request *next_member; /* the next request of the same shared execution */
     bool sent;                      /* is part of a batch in progress */
     bool running;                   /* is counted in `running` of its owner (long pool) */
@@ -104,7 +104,7 @@ int pg_replicas_open(struct pg *pg);
 extern const char *const pg_replica_states[]; /* a text for each enum replica_state */
 
 /*
- * Runs a statement with BB_SQL_REPLICA on a replica that has everything that is committed now.
+ * Runs a statement with BB_SQL_REPLICA on a replica that has every commit made before this call.
  * Returns NULL, without a failure, if the statement must run on the primary. Fiber only.
  */
 struct bb_rows *pg_replica_query(struct core_request *rq, const struct bb_sql *sql,
@@ -120,7 +120,7 @@ void pg_publish(const struct pg *pg);
 /* Sends waiting requests in batches. Called at the end of each iteration; `of` is a struct pg. */
 void pg_flush(void *of);
 
-/* Create a request, without or with a statement. If memory runs out, they end `rq`. Fiber only. */
+/* Create a request, without or with a statement. If memory runs out, end `rq`. Fiber only. */
 struct pg_request *pg_request_new(struct core_request *rq);
 struct pg_request *pg_request_one(struct core_request *rq, const struct bb_sql *sql,
                                   const struct bb_value *values, size_t count);

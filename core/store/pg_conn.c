@@ -551,7 +551,7 @@ static void conn_take_result(struct pg_conn *conn, struct pg_batch *batch, PGres
 
 /*
  * Returns whether libpq ran out of memory for the result of a Sync. libpq 15 then stays busy
- * forever, and only its message shows this. Messages of the server begin with a severity.
+ * forever, and only libpq's message shows this. Messages of the server begin with a severity.
  */
 static bool conn_is_starved(const struct pg_conn *conn)
 {

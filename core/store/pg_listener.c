@@ -42,8 +42,8 @@ struct pg_listener {
     int clock_level;   /* difference of the clocks: 0 small, 1 logged as warning, 2 as error */
     char mark[32];     /* of the session, see CHECK in pg_connect.c */
     bool down_logged;  /* a line in the log has reported that PostgreSQL does not respond */
-    bool asks_pause;   /* the last query also called busbar_pause_reason() */
-    uint64_t called, listening; /* last call that the loop has seen, and that a LISTEN covers */
+    bool asks_pause;   /* the last query also called busbar_pause_reason(), if it exists */
+    uint64_t called, listening; /* `calls` at the last message, and at the last LISTEN */
     pthread_mutex_t lock;       /* protects the members below */
     pthread_cond_t more_served;
     struct message subscribe;
@@ -223,7 +223,7 @@ static void pg_listener_ask(struct pg_listener *listener)
     listener->asked_us = clock_mono_us();
     listener->asked_ms = listener->asked_us / 1000;
     listener->theirs_us = 0;
-    listener->asks_pause = atomic_load(&engine->pause) != PAUSE_UNKNOWN; /* the function exists */
+    listener->asks_pause = atomic_load(&engine->pause) != PAUSE_UNKNOWN;
     snprintf(text, sizeof text,
              listener->asks_pause ? QUESTION_AND_PAUSE PG_WITH_MARK : QUESTION PG_WITH_MARK,
              listener->mark);
@@ -421,7 +421,7 @@ static void pg_listener_timer(struct timer *timer)
         pg_listener_unanswered(listener, "no response within the time limit");
 }
 
-/* Sends LISTEN for new channels; a connection that is not ready yet will do so when it is. */
+/* Sends LISTEN for new channels, now or when the current query or connecting has ended. */
 static void pg_listener_called(struct message *message)
 {
     struct pg_listener *listener = BB_CONTAINER_OF(message, struct pg_listener, subscribe);

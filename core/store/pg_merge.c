@@ -161,7 +161,7 @@ static int merge_member_of(const PGresult *result, int row, int column, unsigned
     return ordinal >= 1 && ordinal <= (long)members ? (int)ordinal - 1 : -1;
 }
 
-/* Fills shared->order: member i gets its elements from where[i] to where[i + 1], exclusive.
+/* Fills shared->order and `where`: the rows of member i are order[where[i]..where[i + 1]).
  * Returns false if a row belongs to no member. */
 static bool merge_sort_rows(struct pg_shared *shared, unsigned members, int where[])
 {

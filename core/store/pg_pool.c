@@ -1,6 +1,6 @@
 /*
  * The pools: their queues, and the connection that a new request waits for. A connection makes its
- * batches itself (conn_make_batch() in pg_conn.c); pg_conn_next() chooses each of their requests.
+ * batches itself (conn_make_batch() in pg_conn.c); pg_conn_next() chooses the requests.
  */
 #include "core/store/pg_pool.h"
 
@@ -251,8 +251,8 @@ void pg_conn_move_waiting(struct pg_conn *lost)
 }
 
 /*
- * Returns a connection, or NULL. For a unit: by its key. Otherwise: one with the best pool_rank();
- * keyed and long statements get the first of these, so that they meet there, others the least busy.
+ * Returns a connection, or NULL. The connection of a unit depends only on its key. Other requests
+ * get one with the best pool_rank(): keyed and long statements the first, others the least busy.
  */
 static struct pg_conn *pool_choose(struct pg_pool *pool, const struct pg_request *request)
 {

@@ -14,7 +14,7 @@ enum { PG_BATCH_BYTES = 65536 };
 
 /* Requests that are followed by one Sync. */
 struct pg_batch {
-    struct pg_batch *next; /* the batch sent after it */
+    struct pg_batch *next; /* the batch that was sent next */
     struct pg_request *requests;
     size_t count;
     bool failed;
@@ -39,21 +39,21 @@ struct pg_conn {
     uint64_t reported[PG_REPORTED]; /* hashes of the settings at the beginning of the session */
     struct pg_batch *oldest;        /* list of the batches in progress, oldest first */
     size_t batches;                 /* number of batches in progress */
-    int64_t oldest_ms;         /* when `oldest` was sent, or the previous batch ended, if later */
-    int64_t charged_us;        /* modules were charged up to this monotonic time */
-    void *prepared;            /* tree of the prepared statements, see pg_conn.c */
-    struct pg_tx *checked_out; /* in the tx pool: the user of the connection, or NULL */
-    struct fair_queue queue;   /* requests that wait for this connection */
-    struct pg_request *again;  /* requests that are sent before those in `queue` */
-    size_t waiting_count;      /* number of requests in `queue` and `again` */
-    unsigned round;            /* number of the current batch of this connection */
-    size_t places;             /* maximum number of requests of one owner in this batch */
-    size_t gathered_bytes;     /* size of the values in this batch */
+    int64_t oldest_ms;              /* when `oldest` became the oldest batch in progress */
+    int64_t charged_us;             /* monotonic time until which modules were charged */
+    void *prepared;                 /* tree of the prepared statements, see pg_conn.c */
+    struct pg_tx *checked_out;      /* in the tx pool: the user of the connection, or NULL */
+    struct fair_queue queue;        /* requests that wait for this connection */
+    struct pg_request *again;       /* requests that are sent before those in `queue` */
+    size_t waiting_count;           /* number of requests in `queue` and `again` */
+    unsigned round;                 /* number of the current batch of this connection */
+    size_t places;                  /* maximum number of requests of one owner in this batch */
+    size_t gathered_bytes;          /* size of the values in this batch */
 };
 
 struct pg_pool {
     struct pg *pg;
-    struct pg_replica *replica; /* NULL: its connections are to the primary */
+    struct pg_replica *replica; /* NULL: the pool connects to the primary */
     enum pg_pool_kind kind;
     struct pg_conn *conns;
     unsigned count;
@@ -72,7 +72,7 @@ struct pg {
     struct timer rest;  /* sends waiting long statements when the first pause of an owner ends */
     struct quota_owner last; /* owner of the newest request, ignoring the host's own requests */
     int64_t shared_us;       /* monotonic time at which `last` changed to another owner */
-    /* units in the long pool; pg_submit() sends new units with the same keys there, too */
+    /* units in the long pool; pg_submit() adds new units with their keys to the same pool */
     LIST_HEAD(, pg_request) large;
     int64_t heard_ms; /* when a connection to the primary last received something */
     struct pg_replica *replicas;
@@ -94,7 +94,7 @@ void pg_conn_open(struct pg_conn *conn, struct pg_pool *pool, unsigned index);
 void pg_conn_close(struct pg_conn *conn);
 /* Closes the connection, decides the outcome of its batches, and schedules a new connection. */
 void pg_conn_lost(struct pg_conn *conn, const char *reason);
-/* Returns whether requests may wait for a connection: it is ready or makes its first attempt. */
+/* Returns whether `conn` is ready, or makes its first attempt: then requests may wait for it. */
 bool pg_conn_usable(const struct pg_conn *conn);
 /*
  * Like pg_conn_usable(), but also returns true if PostgreSQL responds to the listener, so that the
@@ -147,15 +147,15 @@ int pg_pool_open(struct pg *pg, struct pg_pool *pool, enum pg_pool_kind kind,
                  struct pg_replica *replica);
 /* Like pg_submit() with a replica. If none of its connections is ready, fails at once. */
 int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *request);
-/* Counts a request or connection for rq->owner. NULL, with rq->failure set, beyond a limit. */
+/* Counts a request or connection of rq->owner. At a limit, returns NULL and sets rq->failure. */
 struct quota_entry *pg_enter(struct pg_pool *pool, struct core_request *rq);
 /* Returns whether the owner may have another long statement or transaction in progress. */
 bool pg_may_run(const struct pg_pool *pool, const struct quota_entry *owner);
 /* Undoes pg_enter() for a request that neither waits nor is in progress. */
 void pg_request_leave(struct pg_request *request);
-/* Queues a request at `place` in conn->again. If `place` is NULL, it waits in conn->queue. */
+/* Queues a request in conn->again at `place`, or, if `place` is NULL, in conn->queue. */
 void pg_conn_queue(struct pg_conn *conn, struct pg_request *request, struct pg_request **place);
-/* Removes the next request for the current batch from the queue. Returns NULL if none fits. */
+/* Removes and returns the next request for the current batch; NULL if none fits. */
 struct pg_request *pg_conn_next(struct pg_conn *conn, size_t gathered);
 void pg_conn_fail_waiting(struct pg_conn *conn);
 /* Moves requests from a lost connection to a ready one of the pool. Does not move units. */

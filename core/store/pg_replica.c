@@ -23,9 +23,9 @@
  * matter if a proxy or a promotion connects it to another server. If anything fails, the statement
  * runs on the primary.
  *
- * Twice a second each loop checks each replica with the same two queries, without a statement. A
- * replica is used while its last check and all later reads have succeeded in time. A check without
- * a response closes the connections of the replica, and its reads run on the primary.
+ * Twice a second each loop checks each replica with busbar_position() and `replayed` alone. A
+ * replica is used while its last check and all later reads have succeeded in time. If a check gets
+ * no response, the loop closes its connections to the replica, and reads run on the primary.
  */
 #include <stdio.h>
 
@@ -45,7 +45,8 @@ enum replica_state { REPLICA_USED, REPLICA_BEHIND, REPLICA_PRIMARY, REPLICA_BRAN
 const char *const pg_replica_states[] = {"in use", "has not caught up", "is not a standby",
                                          "does not follow the primary", "does not respond"};
 
-/* Returns the position with its mark; null if this is a standby or its timeline has no mark yet. */
+/* Returns the position and mark; null if the server is a standby or its timeline has no mark yet.
+ */
 static const struct bb_keyed position = {
     {"SELECT busbar_position() FROM (SELECT $1::bigint) AS k", BB_SQL_KEYED},
     {"WITH p AS MATERIALIZED (SELECT busbar_position()) SELECT p.*, k.i FROM p, " BB_KEYS_1(
@@ -94,8 +95,8 @@ static void replica_note(struct pg_replica *replica, enum replica_state state, i
 }
 
 /*
- * Runs the statement (NULL: none) when the replica has replayed up to the position. Returns its
- * rows, or NULL. Sets *state if the state of the replica becomes known.
+ * Runs the statement (NULL: none) when the replica has replayed up to the position. Returns the
+ * statement's rows, or NULL. Sets *state if the state of the replica becomes known.
  */
 static struct bb_rows *replica_run(struct core_request *rq, struct pg_replica *replica,
                                    const struct bb_sql *sql, const struct bb_value *values,
@@ -146,7 +147,7 @@ static struct pg_replica *replica_next(struct pg *pg)
     return NULL;
 }
 
-/* Asks the primary for its position. Returns a text in *rows, or NULL if it is unknown. */
+/* Asks the primary for its position. Returns the position, a text in *rows; NULL: unknown. */
 static const char *replica_position(struct core_request *rq, const struct bb_rows **rows)
 {
     *rows = sql_query(rq, &position.one, BB_ARGS(bb_i(0)));

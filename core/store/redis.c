@@ -35,7 +35,7 @@ enum { PROBE_MS = 4 * TIMER_IDLE_MS, AGAIN_MS = 250, CALLS_MAX = 4096 };
 
 enum { READ_BYTES = 16384 };
 
-/* The argument of the thread that connects, with its texts: the thread may outlive the caller. */
+/* Argument of the helper thread. Contains all texts, as the thread may outlive the caller. */
 struct redis_target {
     int64_t timeout_ms;
     const char *url, *authorities;
@@ -283,7 +283,7 @@ static struct redis_link *link_new(const struct redis_url *url, const struct red
     return NULL;
 }
 
-/* Sends AUTH if the URL has a password. Ignores an error of a Sentinel, which may not need one. */
+/* Sends AUTH if the URL has a password. Ignores errors of Sentinels, which may have no password. */
 static int link_authenticate(struct redis_link *link, const struct redis_url *url, bool sentinel,
                              char problem[DIAL_PROBLEM])
 {

@@ -77,8 +77,8 @@ int idempotency_begin(struct core_request *rq, const struct bb_route *route, con
 void idempotency_expire(struct core_request *rq);
 
 /*
- * Forgets the ids that the loop has reserved. Called when a connection was lost: if a standby was
- * promoted that does not know of the reservation, it may give the same ids to another host.
+ * Forgets the ids that the loop has reserved. Called when a connection is lost, because a promoted
+ * standby that lacks the reservation may give the same ids to another host.
  */
 void sql_ids_forget(struct loop *loop);
 

@@ -269,8 +269,8 @@ static int64_t idempotency_account_of(const struct core_request *rq)
 }
 
 /*
- * Answers with the response stored for the key, or with 422 if it belongs to another request, and
- * returns the status. Returns 0 if nothing is stored. Parks.
+ * Answers with the response stored for the key, or with 422 if the key was used for a different
+ * request, and returns the status. Returns 0 if nothing is stored. Parks.
  */
 static int idempotency_look(struct core_request *rq)
 {
@@ -390,9 +390,9 @@ void idempotency_expire(struct core_request *rq)
 /* ---- commit ---- */
 
 /*
- * Calls the functions that were passed to bb_before(), also during this call. Their statements wait
- * and are sent together. If a function fails with a response, the client gets this response instead
- * of the transaction's. Returns 0, or -1 on failure.
+ * Calls the functions that were passed to bb_before(), which may add further functions. Statements
+ * of the functions are queued and sent together. If a function fails with a response, the client
+ * gets this response instead of the transaction's. Returns 0, or -1 on failure.
  */
 static int tx_run_before(struct bb_tx *tx)
 {
