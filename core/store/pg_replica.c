@@ -45,8 +45,7 @@ enum replica_state { REPLICA_USED, REPLICA_BEHIND, REPLICA_PRIMARY, REPLICA_BRAN
 const char *const pg_replica_states[] = {"in use", "has not caught up", "is not a standby",
                                          "does not follow the primary", "does not respond"};
 
-/* Returns the position and mark; null if the server is a standby or its timeline has no mark yet.
- */
+/* Returns the position with its mark; null on a standby, or if the timeline has no mark yet. */
 static const struct bb_keyed position = {
     {"SELECT busbar_position() FROM (SELECT $1::bigint) AS k", BB_SQL_KEYED},
     {"WITH p AS MATERIALIZED (SELECT busbar_position()) SELECT p.*, k.i FROM p, " BB_KEYS_1(
