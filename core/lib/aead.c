@@ -73,8 +73,8 @@ struct aead_keys *aead_keys_new(struct arena *arena, const char *const *hex, siz
 }
 
 /*
- * Encrypts `length` bytes and writes the tag, or (`sealing` 0) decrypts and checks it. Returns 0;
- * -1 if the tag does not match; AEAD_NO_MEMORY if the cipher cannot be initialized.
+ * Encrypts `length` bytes and writes the tag. With `sealing` 0, decrypts and checks the tag.
+ * Returns 0; -1 if the tag does not match; AEAD_NO_MEMORY if the cipher cannot be initialized.
  */
 static int aead_run(const struct aead_keys *keys, const struct key *key, int sealing,
                     const unsigned char *nonce, const char *purpose, const void *in, size_t length,

@@ -32,8 +32,8 @@ enum { AEAD_NO_MEMORY = -2 };
 
 /*
  * Decrypts. *out ends with a NUL; the caller frees it with free(). Returns 0; -1 if the text was
- * forged, truncated, or encrypted with another purpose or key; AEAD_NO_MEMORY if memory ran out:
- * the text may be valid then.
+ * forged, truncated, or encrypted with another purpose or key; AEAD_NO_MEMORY if memory ran out
+ * before the text could be checked.
  */
 int aead_open(const struct aead_keys *keys, const void *sealed, size_t length, const char *purpose,
               unsigned char **out, size_t *out_length);

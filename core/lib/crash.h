@@ -32,7 +32,7 @@ struct crash_snapshot {
     char module[64], kind[32], what[192], request[64], stack[1000];
 };
 /*
- * Sends a signal to a thread, and waits until its handler has stored what the thread is doing, with
+ * Sends a signal to a thread, and waits until the handler has stored what the thread is doing, with
  * a stack "function (module) < caller …". Returns false if the thread does not respond, or with a
  * sanitizer. One caller at a time.
  */
@@ -55,7 +55,7 @@ void mapped_files_snapshot(void);
 
 /*
  * Marks the file that is mapped at this address as the module `name`; reports show `file` as its
- * path. Returns its build id in hexadecimal, or "". Call after mapped_files_snapshot().
+ * path. Returns the file's build id in hexadecimal, or "". Call after mapped_files_snapshot().
  */
 const char *mapped_files_module(const void *address, const char *name, const char *file);
 

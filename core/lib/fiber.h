@@ -29,7 +29,7 @@ int fiber_start(void (*entry)(void *), void *arg, struct fiber **parked);
  */
 bool fiber_resume(struct fiber *fiber);
 
-/* Parks the running fiber and continues the loop, until fiber_resume(). Call it on a fiber. */
+/* Parks the running fiber until fiber_resume(), and continues the loop. Call this on a fiber. */
 void fiber_park(void);
 
 /* Ends the running fiber at any depth of calls without unwinding: cleanup belongs in the arena. */

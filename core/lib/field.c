@@ -61,7 +61,7 @@ int warnings_add(json_t **warnings, const char *format, ...)
 #define EMPTY "is empty, and counts as absent"
 #define DIGITS "0123456789"
 
-/* A row for a type has the type's value in enum bb_type as its index. */
+/* The row for a type has the index of the type in enum bb_type. */
 const struct problem_row problem_rows[] = {
     [BB_TEXT] = {"not_a_string", "must be a string"},
     [BB_EMAIL] = {"not_an_email", "must be an e-mail address"},
@@ -80,7 +80,7 @@ const struct problem_row problem_rows[] = {
 
 /* ---- finding the code of a problem by its text ---- */
 
-/* Returns a new JSON value for a parameter; NULL: the text is invalid for it, or no memory. */
+/* Returns a new JSON value for a parameter; NULL if the text is invalid, or memory ran out. */
 static json_t *problem_value(const char *name, const char *text, size_t length)
 {
     char number[24], *after;

@@ -26,9 +26,9 @@
 struct problem_row {
     const char *code;
     /*
-     * Contains a {name} for each parameter: {limit} is a whole number, {allowed} is a list of
-     * values at the end, separated by ", ", and others are numbers or texts. If a parameter is 1,
-     * the noun after it (a word of four letters or more) loses the s of its plural.
+     * Contains a {name} for each parameter. {limit} is a whole number. {allowed}, at the end, is a
+     * list of values separated by ", ". Other parameters are numbers or texts. After the number 1,
+     * a noun (a word of four letters or more) loses the s of the plural.
      */
     const char *text;
 };
@@ -88,8 +88,8 @@ json_t *fields_check(const struct bb_table *fields, json_t *object, struct probl
 /*
  * Checks and normalizes a value given as text: a segment, a parameter, an option. BB_INT is decimal
  * digits with an optional minus; BB_BOOL "true" or "false"; BB_LIST, BB_OBJECT and BB_ANY are JSON.
- * If `text` is NULL (absent), returns NULL, and adds a problem only for a required field. For other
- * texts, returns NULL after adding a problem, or without adding any if memory ran out.
+ * If `text` is NULL (absent), returns NULL, and adds a problem only for a required field. Otherwise
+ * returns the normalized text; NULL after adding a problem, or without a problem if memory ran out.
  */
 const char *field_check_text(const struct bb_field *field, const char *text, struct arena *arena,
                              struct problems *problems);
@@ -102,8 +102,8 @@ const char *field_check_text(const struct bb_field *field, const char *text, str
 json_t *field_json(const struct bb_field *field, const char *text);
 
 /*
- * Warnings are texts about input that was ignored or changed; they never contain its values. The
- * JSON object of a response has them in `warnings`, and their fields and codes in `warningDetails`.
+ * Warnings are texts about ignored or changed input, without values of the input. The JSON object
+ * of a response has the texts in `warnings`, and the fields and codes in `warningDetails`.
  */
 #define WARNINGS_MAX 64 /* further ones are dropped */
 

@@ -54,7 +54,7 @@ static int listener_bind_one(const struct addrinfo *to, bool only)
     return -1;
 }
 
-/* Returns the port of the first socket; sockaddr_in has it at the same offset. */
+/* Returns the port of the first socket. In sockaddr_in, the port is at the same offset. */
 static in_port_t listener_port_got(const struct listeners *listeners)
 {
     struct sockaddr_in6 address = {0};

@@ -24,7 +24,7 @@ struct listeners {
 /*
  * Takes over the sockets of the previous server process if it listened at the same address;
  * otherwise binds "host:port" ("[::1]:8080" for IPv6; port 0: any free port, the same for all
- * addresses). Skips addresses that this machine does not have; fails if it has none of them. Raises
+ * addresses). Skips addresses that this machine does not have; fails if no address is left. Raises
  * the limit for open files as needed for `connections`. Returns 0, or -1 (logged).
  */
 int listeners_open(struct listeners *listeners, const char *address, unsigned connections);

@@ -81,7 +81,7 @@ struct message {
 struct task {
     STAILQ_ENTRY(task) next;
     void (*run)(struct task *task);
-    bool patient; /* low priority: no client waits for its next step */
+    bool patient; /* low priority: no client waits for the task */
     bool first;   /* runs before the other tasks of its priority */
 };
 
@@ -113,7 +113,7 @@ struct loop_stats {
     struct replica_stats {
         atomic_size_t state; /* index of pg_replica_states */
         atomic_size_t lag_ms, reads, returned;
-    } replicas[LOOP_REPLICAS]; /* pg_replica.c writes them when they change */
+    } replicas[LOOP_REPLICAS]; /* written by pg_replica.c on each change */
 };
 
 struct loop {
@@ -128,7 +128,7 @@ struct loop {
     atomic_int_least64_t stands_ms;
     struct loop_seen {
         int64_t iteration_ms; /* start of the iteration, which identifies it */
-        int64_t blocked_ms;   /* sum of the intervals between checks that found the same one */
+        int64_t blocked_ms;   /* time between the checks that have seen this iteration */
         bool logged;
     } seen; /* private to the stall watchdog */
     struct bb_heap timers;
@@ -161,7 +161,7 @@ enum { LOOP_SHARE_US = 5000, LOOP_HEAVY_US = 1000 };
 /* The same limits for patient tasks, which have a long response or belong to a job. */
 enum { LOOP_PATIENT_SHARE_US = 1000, LOOP_PATIENT_HEAVY_US = 250 };
 
-/* Initializes a loop; the engine sets its pg, redis and http. Returns 0, or -1 (logged). */
+/* Initializes a loop; the engine sets `pg`, `redis` and `http`. Returns 0, or -1 (logged). */
 int loop_init(struct loop *loop, struct engine *engine, unsigned index);
 void loop_free(struct loop *loop);
 

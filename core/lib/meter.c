@@ -23,8 +23,8 @@ const int64_t meter_bounds_us[METER_BUCKETS - 1] = {
 /* `numbers` has PLACES slots of `stride` numbers; the first `count` of each slot are used. */
 struct meter {
     struct meter *next;
-    /* for a module's metric: its name and all values of its label, so that the metric gets another
-     * meter when a reload changes these values; for a route: its labels */
+    /* of a route: the labels; of a module's metric: the name and all values of the label, so that a
+     * reload that changes these values gets another meter */
     const char *name;
     bool route;
     size_t count, stride;

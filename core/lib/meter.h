@@ -20,7 +20,7 @@ enum {
 extern const int meter_statuses[METER_STATUSES];         /* the last element is 0 */
 extern const int64_t meter_bounds_us[METER_BUCKETS - 1]; /* ascending */
 
-/* Selects a slot for the calling thread by its loop's index; other threads use the first slot. */
+/* Selects a slot for the calling thread by the index of a loop. The default is the first slot. */
 void meter_thread(unsigned index);
 
 /*
@@ -31,7 +31,7 @@ struct meter *meter_route(const char *method, const char *path);
 
 extern struct meter meter_no_route; /* counts requests that match no route */
 
-/* Counts a request of a route. `us` is the time until its response; -1: it is not measured. */
+/* Counts a request of a route. `us` is the time until the response; -1: not measured. */
 void meter_request(struct meter *route, int status, int64_t us);
 
 struct meter_times {

@@ -17,8 +17,8 @@ static char *multipart_skip_blank(char *at)
 
 /*
  * Unescapes a quoted string in place; *at is after the opening quote. Only \" and \\ are escapes.
- * Other backslashes stay, and so does one before the last quote of the header, because old clients
- * send Windows paths. Returns NULL if there is no closing quote.
+ * Other backslashes stay, and so does a backslash before the last quote of the header, because old
+ * clients send Windows paths. Returns NULL if there is no closing quote.
  */
 static char *multipart_quoted(char **at)
 {
@@ -304,7 +304,7 @@ static int multipart_take_data(struct multipart *multipart)
     if (at - after > MULTIPART_PADDING_MAX)
         return multipart_refuse(multipart, "a boundary is followed by too much white space");
     if (memcmp(at, last ? "--" : "\r\n", end - at < 2 ? (size_t)(end - at) : 2) != 0)
-        /* not a delimiter; none begins in these bytes, because only the first of them is a CR */
+        /* not a delimiter, and none can begin inside it, because only the first byte is a CR */
         return multipart_data(multipart, (size_t)(after - from)) ? -1 : 1;
     if (multipart_data(multipart, (size_t)(found - from)))
         return -1;

@@ -62,7 +62,7 @@ int multipart_init(struct multipart *multipart, const char *boundary,
 
 void multipart_free(struct multipart *multipart);
 
-/* Parses the next bytes. Returns 0, or -1 with multipart->problem; do not call it again then. */
+/* Parses the next bytes. Returns 0, or -1 with multipart->problem. Do not call it after -1. */
 int multipart_feed(struct multipart *multipart, const char *bytes, size_t length);
 
 /* Returns whether the final boundary has been seen; otherwise parts may be missing. */

@@ -7,7 +7,7 @@
 
 enum { DATABASE_MAX = 65535, PORT_MAX = 65535 };
 
-/* Reads a decimal number that ends at `end`. Returns it, or -1 if it is above `most` or invalid. */
+/* Reads the decimal number from `at` to `end`. Returns -1 if it is above `most` or invalid. */
 static long url_number(const char *at, const char *end, long most)
 {
     size_t digits = strspn(at, "0123456789");

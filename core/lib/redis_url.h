@@ -28,7 +28,7 @@ struct redis_url {
     bool tls;
 };
 
-/* Parses a URL; its texts are in the arena. Returns 0, or -1 if it is invalid or memory ran out. */
+/* Parses a URL to texts in the arena. Returns 0, or -1 if the URL is invalid or memory ran out. */
 int redis_url_parse(const char *text, struct arena *arena, struct redis_url *url);
 
 #endif

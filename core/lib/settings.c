@@ -278,7 +278,7 @@ static struct setting_node *settings_read_node(struct reader *reader, const char
     return NULL;
 }
 
-/* Returns the member `key` of `map`, or NULL if it has none. `map` may be NULL. */
+/* Returns the member `key` of `map`; NULL if there is none, or `map` is NULL. */
 static const struct setting_node *settings_member(const struct setting_node *map, const char *key)
 {
     const struct setting_node *at = map ? map->first : NULL;
@@ -592,8 +592,8 @@ static json_t *settings_scalar_json(const struct settings *settings,
 
 /*
  * Converts the value to JSON, with the type of `field` if possible; fields_check() refuses other
- * types later. Unknown members of declared objects are problems. The caller owns the result. NULL:
- * the value has a problem, which was added here or by settings_load(), or memory ran out.
+ * types later. Unknown members of declared objects are problems. The caller owns the result.
+ * Returns NULL if memory ran out, or after this function or settings_load() has added a problem.
  */
 static json_t *settings_json(struct binder *binder, const struct setting_node *node,
                              const struct bb_field *field, const char *where)

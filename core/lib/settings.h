@@ -77,7 +77,7 @@ struct settings *settings_load(struct arena *arena, const char *path,
 /*
  * Checks a section against its table of fields and stores the values; an absent section has the
  * defaults. `section` and the table must outlive the settings. Returns the section for the
- * functions below; NULL if it has a problem, which this function or settings_load() has added.
+ * functions below; NULL after this function or settings_load() has added a problem.
  */
 const struct setting_section *settings_bind(struct settings *settings, const char *section,
                                             const struct bb_table *fields,

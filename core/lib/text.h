@@ -132,7 +132,7 @@ int64_t clock_wall_ms(void);
 /*
  * The shared clock is PostgreSQL's clock, which all hosts of a cluster use for tokens, times in
  * responses and signatures, so that a host with a wrong clock does no harm. The PostgreSQL listener
- * measures it several times a second; requests never query it.
+ * queries the clock several times a second; requests never do.
  *
  * The host stores the difference to the monotonic clock, so that the shared clock does not jump if
  * an operator or NTP sets the wall clock. Until the first measurement, shared_clock_ms() returns
@@ -158,7 +158,7 @@ int64_t shared_clock_offset_ms(void);
 /*
  * Records that the shared clock was `theirs_us` (microseconds since 1970) at some time between
  * `sent_us` and `received_us` of clock_mono_us(). The clock is adjusted only if it contradicts the
- * measurement, and only as far as needed, so slow responses do not make it inaccurate.
+ * measurement, and only as far as needed, so slow responses do not make the clock inaccurate.
  */
 void shared_clock_measured(int64_t theirs_us, int64_t sent_us, int64_t received_us);
 

@@ -55,7 +55,7 @@ int semaphore_wait(sem_t *semaphore, int64_t until_ms);
  *
  * Records what a thread is running, so that reports can name a module. A request on a fiber needs
  * no record, because the request itself has the information; other threads and calls (open, start,
- * a worker, a pool, a channel) record it here.
+ * a worker, a pool, a channel) need a record.
  */
 
 /* The caller owns the texts; signal handlers may read them until activity_leave(). */
@@ -104,9 +104,9 @@ extern _Atomic int64_t lifecycle_limit_ms;
 
 /*
  * Checks all running calls; `passed_ms` is the time since the last check. When a call has taken
- * five seconds, logs it with its backtrace; if it exceeds the limit, ends the process with a crash
- * report about the call's thread. One caller at a time; no other thread may use crash_snapshot()
- * during the check.
+ * five seconds, logs the call with a backtrace. If a call exceeds the limit, ends the process with
+ * a crash report about the call's thread. One caller at a time; no other thread may use
+ * crash_snapshot() during the check.
  */
 void lifecycle_calls_check(int64_t passed_ms);
 

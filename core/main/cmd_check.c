@@ -81,7 +81,7 @@ static int cmd_check_compare_schemas(const struct generation *g)
 
 /*
  * Compares the database with the schemas, which are texts from `at` to `end`. The child has sent
- * them to this process, because the child has no network and this process loads no modules.
+ * the texts to this process, because the child has no network and this process loads no modules.
  */
 static int cmd_check_database(const struct cli *cli, const char *at, const char *end)
 {

@@ -44,7 +44,7 @@ static void doctor_find(struct doctor *doctor, const char *state, const char *fo
                                                       state, "text", json_out_text(text)));
 }
 
-/* Ends the previous check, and begins the check with this name; NULL: only ends it. */
+/* Ends the previous check, and begins the check with this name (NULL: begins none). */
 static void doctor_begin(struct doctor *doctor, const char *check)
 {
     if (doctor->check && !doctor->found)

@@ -109,8 +109,7 @@ static const char *option_secret(const struct bb_field *field, struct arena *are
     return text;
 }
 
-/* Checks one option and adds it; `text` is NULL if it is not given. Returns 0, or -1 after a
- * message. */
+/* Checks one option and adds it (`text` NULL: the option is absent). Returns 0, or -1 (printed). */
 static int option_set(const struct options *options, const struct bb_field *field, const char *text)
 {
     struct problems found = {.arena = options->arena};

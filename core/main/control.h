@@ -8,7 +8,7 @@
  * line with the exit status for the client, then text for people up to the end of the stream.
  *
  * The path is $BUSBAR_CONTROL, or else the setting control.socket. A client must find the socket
- * even if the settings file is invalid: it uses the setting's default then.
+ * even if the settings file is invalid. In that case it uses the setting's default.
  */
 #ifndef CORE_CONTROL_H
 #define CORE_CONTROL_H
@@ -20,7 +20,7 @@
 
 struct control;
 
-/* Creates the socket and the thread that serves it. NULL: it is disabled, or an error (logged). */
+/* Creates the socket and the thread that serves it. NULL if disabled, or after a logged error. */
 struct control *control_new(struct engine *engine);
 
 /* Ends the thread, and removes the socket. NULL is allowed. */
@@ -36,7 +36,7 @@ void control_read(int fd, char *text, size_t size, const char *end, int64_t unti
 void control_answer(int fd, const char *text);
 
 /*
- * Returns the socket's path: $BUSBAR_CONTROL, or else the setting, or its default if `settings` is
+ * Returns the socket's path: $BUSBAR_CONTROL, or else the setting, or the default if `settings` is
  * NULL. The caller frees it with free(). NULL: the socket is disabled, or no memory.
  */
 char *control_path(const struct settings *settings);

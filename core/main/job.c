@@ -75,7 +75,7 @@ struct job {
     atomic_bool posted;    /* `called` was posted and has not run: it owns a generation reference */
     bool running;
     bool again;  /* bb_again() or jobs_call() has asked for a further run */
-    bool paused; /* it did not run because the host was paused */
+    bool paused; /* the job did not run because the host was paused */
 };
 
 struct jobs {
@@ -419,7 +419,7 @@ int api_run_then(struct bb_host *host, void (*work)(struct bb_request *, void *)
     run->arg = arg;
     generation_acquire(generation);
     BB_LOCKED(&engine->lock);
-    /* loops take turns; while the host stops, the first loop gets all work, because it ends last */
+    /* loops take turns; while the host stops, the first loop gets all work: it ends last */
     unsigned turn = engine->stopping ? 0 : engine->next_loop++ % engine->loop_count;
 
     run->loop = &engine->loops[turn];

@@ -186,7 +186,7 @@ static bool supervisor_run(int argc, char **argv, int *status)
     if (!serve || getenv(SUPERVISED_VARIABLE))
         return false;
     supervisor.argv = argv;
-    supervisor.file = memfd_create("supervisor", 0); /* server processes inherit it */
+    supervisor.file = memfd_create("supervisor", 0); /* inherited by server processes */
     for (size_t i = 0; i < 2 * SUPERVISED_SOCKETS; i++)
         supervisor.shared.sockets[i] = -1;
     signal(SIGPIPE, SIG_IGN); /* a write to the log must not end the process if its reader exited */

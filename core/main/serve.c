@@ -307,8 +307,8 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
         if (!pthread_create(&rest, NULL, stop_rest_main, NULL)) {
             pthread_detach(rest);
         } else {
-            signal(SIGALRM, SIG_DFL); /* ignored until now, see guard_process() */
-            alarm(REST_S); /* instead of the thread; ends the process without a log line */
+            signal(SIGALRM, SIG_DFL); /* guard_process() had set SIG_IGN */
+            alarm(REST_S); /* ends the process as the thread would, but without a log line */
         }
         control_free(control);
         atomic_store(&signals->end, true);
