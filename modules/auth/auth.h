@@ -76,7 +76,7 @@ extern const struct bb_accounts auth_accounts;
 unsigned auth_role_bit(const char *name); /* 0: unknown role */
 json_t *auth_account_json(struct bb_request *rq, const struct bb_rows *rows, size_t row);
 
-/* A page has at most auth_page_limit() rows. Select one more: it shows that a page follows. */
+/* A page has at most auth_page_limit() rows. Select one more row to know whether a page follows. */
 int64_t auth_page_limit(struct bb_request *rq);
 int auth_reply_list(struct bb_request *rq, const struct bb_rows *rows,
                     const struct bb_field *fields, size_t count);
@@ -175,9 +175,9 @@ int auth_throttle_count(struct bb_request *rq, char kind, int64_t limit, const c
 
 /*
  * Call auth_notify() in a transaction that changes an account (pass its id) or the signing keys
- * (pass 0). It sends "account:ID" or "keys" to auth_changed() on all hosts; on this host, it calls
- * auth_changed() before the response, because the notification arrives later. auth_changed() drops
- * the cached data of the account, or all cached data if the payload is not "account:ID".
+ * (pass 0). PostgreSQL then notifies auth_changed() on all hosts of "account:ID" or "keys". On this
+ * host, auth_changed() also runs before the response, because the notification arrives later.
+ * auth_changed() drops the cached data of the account, or all cached data if none is named.
  */
 void auth_notify(struct bb_request *rq, struct bb_tx *tx, int64_t account);
 char *auth_account_payload(struct bb_request *rq, int64_t account);

@@ -228,8 +228,8 @@ static bool keys_has_active(struct auth *auth, bool sure, char kid[TOKEN_KID + 1
 }
 
 /*
- * Uses the keys that were just loaded, even if another change was received meanwhile. This is safe:
- * a session is stored only if its key is active, and auth_session_issue() tries several times.
+ * Uses the keys that were just loaded, even if another change was received meanwhile. This is safe,
+ * because a session is stored only if its key is active. auth_session_issue() tries several times.
  */
 int auth_keys_active(struct bb_request *rq, struct auth *auth, char kid[TOKEN_KID + 1])
 {

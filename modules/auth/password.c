@@ -1,7 +1,7 @@
 /*
  * Passwords: argon2id, in the usual encoded form $argon2id$v=19$m=…,t=…,p=…$salt$hash. Hashing runs
  * on thread pools with a low priority; event loops never wait for it. The pool "hash" is for
- * existing accounts. Its threads pause while processors are scarce: otherwise hashes take the
+ * existing accounts. Its threads pause while processors are scarce, because hashes would take the
  * processor time that PostgreSQL needs for other requests (docs/benchmarks.md, attack D3). The pool
  * "register" is for new accounts. The pools' queues are bounded, and clients are served in turn.
  *

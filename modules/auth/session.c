@@ -231,14 +231,14 @@ int auth_session_issue(struct bb_request *rq, struct auth *auth, const struct au
     snprintf(claims.jti, sizeof(claims.jti), "%s", bb_new_uuid(rq));
     memcpy(issued->jti, claims.jti, sizeof(issued->jti));
     snprintf(claims.role, sizeof(claims.role), "%s", account->role);
-    /* Tries several times: a key may be retired after it signs and before the row is inserted. */
+    /* Tries several times, because the key may be retired between signing and the insert. */
     for (int attempt = 0; attempt < 5; attempt++) {
         char kid[TOKEN_KID + 1];
         int status = auth_keys_active(rq, auth, kid);
 
         if (status)
             return status;
-        /* Signs before the insert: if signing failed later, a retry would insert the same jti. */
+        /* Signs before the insert, so that a retry after a failure cannot insert the jti twice. */
         if (auth_keys_sign(auth, kid, &claims, issued->token)) {
             struct bb_rows *rows = bb_query(
                 rq, &session.one,

@@ -9,7 +9,7 @@
  * Counters are checked before a password is hashed, and incremented after a failure. Correct
  * passwords are never counted. Attempts that are still being hashed are not counted yet, so a burst
  * exceeds a limit by up to the number of hashes that the pool "hash" accepts. The pool limits the
- * hashes of one address. It also limits the hashes of one account, without those from addresses
+ * hashes of one address. It also limits the hashes of one account, except attempts from addresses
  * from which the account has logged in during the last 90 days.
  *
  * All hosts share counters in Redis. Each host also counts in its own table. The host's counter

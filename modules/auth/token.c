@@ -43,7 +43,7 @@ ptrdiff_t base64_decode(enum base64_alphabet alphabet, const char *text, size_t 
     }
     if (whole && EVP_DecodeBlock(decoded, padded, (int)whole) != (int)(whole / 4 * 3))
         return -1;
-    /* OpenSSL ignores unused bits, and the loop accepts both alphabets: so encode and compare. */
+    /* Encodes and compares, because OpenSSL ignores unused bits, and both alphabets are decoded. */
     if (base64_encode(alphabet, decoded, count, again) != length || memcmp(again, text, length))
         return -1;
     memcpy(bytes, decoded, count);
@@ -112,7 +112,7 @@ int token_open(struct token *token, const char *text, size_t length)
     const char *second = first ? memchr(first + 1, '.', (size_t)(end - first) - 1) : NULL;
     char header[PAYLOAD_MAX], again[HEADER_MAX];
 
-    /* A third dot would be part of the signature: it is not base64url, so decoding fails. */
+    /* A third dot would be in the signature, and decoding fails, because a dot is not base64url. */
     if (!second)
         return -1;
     *token = (struct token){.text = text,

@@ -358,10 +358,10 @@ static void users_add_conversations(struct bb_request *rq, const char *email, js
 }
 
 /*
- * Names the letters with which an e-mail may imitate another e-mail: its local part has letters of
- * another script next to Latin letters, such as a Cyrillic "а", or rare Latin letters that look
- * like common ones. Such e-mails are allowed, because some people have such names. The result is
- * null if there are none. If there are several kinds, it names the kind of the last letter.
+ * Names the letters with which an e-mail may imitate another e-mail. These are letters of another
+ * script next to Latin letters in the local part, such as a Cyrillic "а", and rare Latin letters
+ * that look like common ones. The result is null if there are none, or else the kind of the last
+ * such letter. These e-mails are allowed, because some people have such names.
  */
 #define LATIN "A-Za-z\\u00C0-\\u0130\\u0132-\\u024F\\u1E00-\\u1EFF"
 #define ALIKE "\\u0131\\u0250-\\u02AF\\u1D00-\\u1DBF\\uA720-\\uA7FF\\uAB30-\\uAB6F"

@@ -42,7 +42,7 @@ struct bulk_type {
     const struct bb_bulk_rows *rows;
     struct bb_host *host; /* of the module that provides the type */
     size_t rows_max;
-    bool together; /* rows may depend on each other: batches stay large if the host is busy */
+    bool together; /* rows may depend on each other, so batches stay large if the host is busy */
 };
 
 struct bulk_settings {

@@ -2,8 +2,8 @@
  * `busbar bulk import FILE` does the same as an upload over HTTP, from a shell. It stores the file
  * as a job (upload.c), confirms the job, watches it to its end, and prints its failed rows.
  *
- * Anyone who has the database settings is the operator: the job has no account, and acts with the
- * rights of an Admin in the organization that the command names.
+ * Anyone who has the database settings counts as the operator. So the job has no account, and acts
+ * with the rights of an Admin in the organization that the command names.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +63,7 @@ static void import_show(struct import *import, const char *text)
 
     if (!import->bars || !strcmp(import->shown, text))
         return;
-    /* Spaces overwrite the rest of a longer text: control sequences differ between terminals. */
+    /* Spaces overwrite the rest of a longer text, because control sequences differ by terminal. */
     fprintf(stderr, "\r%s%*s", text, before > now ? (int)(before - now) : 0, "");
     if (before > now)
         fprintf(stderr, "\r%s", text);

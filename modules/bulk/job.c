@@ -186,7 +186,7 @@ int bulk_confirm(struct bb_request *rq)
     if (refused)
         return refused;
     if (!bb_pause_reason(rq)) /* while paused, the rows wait for `busbar resume` */
-        (void)bb_run(rq->host, bulk_begin_run, NULL); /* if it fails: bulk.run starts within 1 s */
+        (void)bb_run(rq->host, bulk_begin_run, NULL); /* if it fails, bulk.run starts within 1 s */
     return bb_reply(rq, 200,
                     json_pack("{s:s, s:s, s:o}", "bulkUploadId", job.id, "status", job.status,
                               "progress",

@@ -118,7 +118,7 @@ static void reader_cell(void *cell, size_t length, void *arg)
     reader->length += length + 1;
 }
 
-/* libcsv also calls this for blank lines, and for the LF after a CR: then there are no cells. */
+/* libcsv also calls this, without cells, for blank lines and for the LF after a CR. */
 static void reader_line(int end, void *arg)
 {
     struct bulk_reader *reader = arg;

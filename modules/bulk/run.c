@@ -26,7 +26,7 @@ struct batch {
     int64_t last;     /* number of the last row; 0: no part is left */
     int64_t tried;    /* number of the row if the batch has only one; otherwise 0 */
     bool single;      /* each batch has one row, because the database refuses one of the rows */
-    bool lapsed;      /* the sender lost permission: the batch is not stored */
+    bool lapsed;      /* the sender lost permission, so the batch is not stored */
 };
 
 /* One run of bulk.run. */

@@ -36,8 +36,8 @@ static void watch_closed(struct bb_stream *stream, void *arg)
 }
 
 /*
- * Formats the job as an event whose data is the job's JSON in the API. Call it without the lock: if
- * memory runs out, the fiber ends inside this function, so the lock would stay locked.
+ * Formats the job as an event whose data is the job's JSON in the API. Call it without the lock,
+ * because the fiber ends inside this function if memory runs out, and the lock would stay locked.
  */
 static const char *watch_event(struct bb_request *rq, const struct bulk_job *job)
 {

@@ -39,7 +39,7 @@ struct certificate {
     const struct bb_readings *readings;
     void *readings_state;
     /* Where the job continues after a run that reached its time limit; 0: at the beginning. */
-    _Atomic int64_t cycles_failed;  /* number of due cycles to skip: they failed in earlier runs */
+    _Atomic int64_t cycles_failed;  /* number of due cycles to skip, because they failed */
     _Atomic int64_t history_failed; /* devices up to this id are skipped */
     _Atomic int64_t looked;         /* new Delta readings were processed up to this device id */
     _Atomic int64_t rechecked;      /* changed devices were processed up to this id */
@@ -87,8 +87,8 @@ extern const struct bb_field certificate_fields[CERTIFICATE_FIELDS + 1];
 
 /*
  * Joins each entry `e` with its certificate `c` and its device `d` (null if it was deleted). With
- * LATERAL and LIMIT, PostgreSQL looks up one row per entry. For a plain join it may overestimate
- * the number of entries, and read all certificates.
+ * LATERAL and LIMIT, PostgreSQL looks up one row per entry. For a plain join, PostgreSQL may
+ * overestimate the number of entries, and read all certificates.
  */
 #define CERTIFICATE_OF_ENTRY                                                                       \
     " CROSS JOIN LATERAL (SELECT * FROM certificate c WHERE c.id = e.certificate LIMIT 1) c"       \

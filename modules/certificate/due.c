@@ -126,7 +126,7 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
  * its cycles become due again. The hook only notes the device. The job marks the cycles later,
  * because the hook would not find a cycle that is being issued at the same time.
  *
- * $1 device. Updates an existing row, so that the job can delete it only after the commit.
+ * $1 device. Updates an existing row, so that the job can delete this row only after the commit.
  */
 static const struct bb_sql note = {"INSERT INTO certificate_changed (device) VALUES ($1::bigint)"
                                    " ON CONFLICT (device) DO UPDATE SET device = excluded.device",

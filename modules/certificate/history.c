@@ -8,7 +8,7 @@
  * limited number of readings, taken from the first devices. So thousands of devices with one
  * reading each need few chunks, and the chunks of a device with years of readings are not larger.
  * The unique key of entries prevents a reading from being issued twice. A run has a time limit, so
- * that such a device does not delay cycles; the job runs again until no reading is left.
+ * that many readings do not delay cycles; the job runs again until no reading is left.
  */
 #include "modules/certificate/certificate.h"
 

@@ -54,8 +54,8 @@ int certificate_emit(struct bb_request *rq, struct bb_tx *tx,
  * were requested while the issuer was external become Succeeded.
  *
  * $1 number of entries, $2 and $3 start and id of the last entry of the previous batch. Skips
- * entries that another run has locked, instead of waiting for it. IS TRUE prevents a join, which
- * PostgreSQL might plan badly from old statistics: the ids are looked up in a hash table instead.
+ * entries that another run has locked, instead of waiting for it. IS TRUE makes PostgreSQL look the
+ * ids up in a hash table. A join might be planned badly from old statistics.
  */
 static const struct bb_sql finalize = {
     "WITH taken AS MATERIALIZED (SELECT start_at, id FROM certificate_entry"

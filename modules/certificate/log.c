@@ -1,7 +1,7 @@
 /*
- * /api/certificate-log: the entries of the log, newest first by the start of the certified period:
- * lists, one entry and its outcome, sums, and the export. A cursor of the list is "<start in
- * ms>-<id>" of the last entry seen.
+ * /api/certificate-log: lists of entries (newest first, by the start of the certified period), one
+ * entry, its outcome, sums, and the export. A cursor of the list is "<start in ms>-<id>" of the
+ * last entry seen.
  *
  * A filter may select devices by properties that the module device stores. If few devices match, a
  * first statement returns their ids, and a second one searches the entries of each device.
@@ -18,8 +18,8 @@
 #define PAGE 100
 #define EXPORT_PAGE 1000
 #define FEW_DEVICES 64       /* up to this number, the entries of each device are searched */
-#define FEW_ORGANIZATIONS 16 /* with more, the statement is long: it reads a page for each */
-#define FEW_ENTRIES 50       /* larger pages use a long statement */
+#define FEW_ORGANIZATIONS 16 /* with more, fetch_many is used: it reads a page for each */
+#define FEW_ENTRIES 50       /* larger pages use fetch_many */
 
 /* Limits of times in responses, in ms since 1970: the years 1 to 9999. */
 #define EARLIEST INT64_C(-62135596800000)

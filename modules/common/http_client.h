@@ -105,7 +105,7 @@ void http_client_free(struct http_client *client);
 /*
  * Creates request->easy, so that the caller can set further options (CURLOPT_AWS_SIGV4,
  * CURLOPT_SHARE, CURLOPT_FRESH_CONNECT) before http_client_start(). Optional. If request->easy is
- * set already, it is reused: its previous request must have got a response and had the same method.
+ * set already, it is reused. Then its last request must have had the same method, and a response.
  * Returns 0, or -1 if out of memory.
  */
 int http_request_prepare(struct http_client *client, struct http_request *request);

@@ -236,7 +236,7 @@ static const char *target_host_problem(const struct target_rules *rules, char *h
     if (!known && !named)
         return TARGET_HOST;
     if (!known && target_is_localhost(host))
-        known = true; /* it is allowed if ::1 or 127.0.0.1 is allowed */
+        known = true; /* localhost is allowed if ::1 or 127.0.0.1 is allowed */
     /* A name's address is checked at connect time. In an open network, it may have any port. */
     if (known ? target_is_address_open(rules, &address, port)
               : target_is_port_open(rules, port) || rules->open_count)

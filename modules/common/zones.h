@@ -63,8 +63,8 @@ struct zone_times {
     int count;     /* 1; 0 if a change skips the local time; 2 if a change repeats it */
     int64_t at[2]; /* ms since 1970, ascending */
     /*
-     * Whether the clock changes at the instant `change`, when it would otherwise show this local
-     * time. A period that ends then may have this time as its end, just as a day may end at 24:00.
+     * Whether the clock changes at the instant `change`, and would show this local time without the
+     * change. A period that ends at this instant may name this time as its end, like 24:00.
      */
     bool closes;
     int64_t change;

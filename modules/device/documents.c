@@ -654,7 +654,7 @@ static int sweep_page(struct bb_request *rq, void *arg)
 static time_t sweep_before(struct bb_request *rq)
 {
     const struct device *state = rq->state;
-    /* the store may have another clock: uses the earlier of this host's and PostgreSQL's clock */
+    /* uses the earlier of this host's and PostgreSQL's time; the store may have another clock */
     time_t own = time(NULL), shared = (time_t)(bb_wall_ms(rq->host) / 1000);
 
     return (own < shared ? own : shared) - (time_t)state->settings->document_grace;

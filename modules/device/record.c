@@ -142,7 +142,7 @@ json_t *device_json(struct bb_request *rq, const struct device_record *record)
  * ---- finding ----
  *
  * A key is compared with the externalId (by DEVICE_KEY()) of the devices that the caller sees. If
- * none matches, it is compared with their uuid, then serialNumber, then id. A site's name is
+ * none matches, the key is compared with their uuid, then serialNumber, then id. A site's name is
  * compared with the siteName. If several devices match, the response is 409.
  */
 

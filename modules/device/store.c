@@ -23,7 +23,7 @@
 
 enum { SHARDS = 256, UUID = 36 };
 
-/* Returns whether a text is an object's name, or with `contents` a name such as "<sha256>.chat". */
+/* Returns whether a text is an object's name; with `contents`, "<sha256>.chat" is a name, too. */
 static bool store_is_name(const char *text, bool contents)
 {
     size_t length = strlen(text);
@@ -74,7 +74,7 @@ static int directory_sync(const char *path)
     return error ? -1 : 0;
 }
 
-/* Renames all files before it syncs directories: the first sync usually commits all renames. */
+/* Renames all files before it syncs directories, because the first sync usually commits all. */
 static void directory_keep(void *arg)
 {
     struct store_keep *keep = arg;
@@ -310,7 +310,7 @@ static void s3_element_text(void *arg, const XML_Char *text, int length)
     request->length += (size_t)length;
 }
 
-/* Stores an element's value. Lists an object at its end if it is busbar's and old enough. */
+/* Stores an element's value. At an object's end, lists busbar's objects that are old enough. */
 static void s3_element_ends(void *arg, const XML_Char *name)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

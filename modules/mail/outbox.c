@@ -320,7 +320,7 @@ static void outbox_take(struct bb_request *rq, void *arg)
     int64_t length = bb_cell_bytes(bb_cell(rq, rows, 0, 3), sealed, room);
     int failed = -1;
 
-    if (length >= 0) /* bb_unseal() returns -1 if it has no key for it, -2 if out of memory */
+    if (length >= 0) /* bb_unseal() returns -1 if the key is missing, -2 if out of memory */
         failed = bb_unseal(rq->host, sealed, (size_t)length, SEAL_PURPOSE, &taken->message,
                            &taken->call.length);
     if (bb_cell_int(rq, rows, 0, 5)) {
@@ -340,7 +340,7 @@ static void outbox_take(struct bb_request *rq, void *arg)
 /* Stores the result of an attempt to send the mail. Runs on an event loop. */
 static void outbox_record(struct bb_request *rq, void *arg)
 {
-    /* At the latest, the mail is due when it expires: outbox_take() then abandons it. */
+    /* The mail becomes due no later than it expires, so that outbox_take() abandons it in time. */
     static const struct bb_sql delay = {
         "UPDATE mail_outbox SET due = least(now() + make_interval(secs => $2::bigint), expires) "
         "WHERE id = $1::uuid",

@@ -10,7 +10,7 @@
 /* Formats a number as people write it: whole numbers of up to 15 digits without an exponent. */
 #define FIGURE "%.15g"
 
-/* Readings are sorted by end, so a reading that overlaps any earlier one overlaps the previous. */
+/* Readings are sorted by end, so it suffices to compare each reading with the previous one. */
 void reading_check(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading *reading = rq->state;
@@ -51,7 +51,7 @@ void reading_check(struct bb_request *rq, struct reading_submission *submission)
 
 /* ---- rows of a bulk upload ---- */
 
-/* Accepted readings do not overlap, so a row is compared only with those before and after it. */
+/* Accepted readings do not overlap, so a row is compared only with its accepted neighbors. */
 void reading_check_rows(struct bb_request *rq, struct reading_submission *submission)
 {
     const struct reading_item *items = submission->items;

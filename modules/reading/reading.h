@@ -90,7 +90,7 @@ struct reading_submission {
     bool flat;               /* a single reading, not a list */
     bool open;               /* a Delta reading has no start */
     const char *named;       /* the time zone that the request names, or NULL */
-    bool provisional;        /* rows are only checked: earlier rows are not stored yet */
+    bool provisional;        /* rows are only checked, so earlier rows are not stored yet */
     const struct zone *zone; /* of the request, or else of the device; NULL: none */
     struct bb_device device;
     bool dated;                 /* the device has a commissioning date */

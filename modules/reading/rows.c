@@ -132,7 +132,7 @@ static int rows_find_devices(struct bb_request *rq, struct call *call,
         const char *problem = NULL;
 
         one.device = &devices[key];
-        if (!one.device->size) /* problems[key] is NULL if it was just deleted */
+        if (!one.device->size) /* problems[key] is NULL if the device was just deleted */
             problem = problems[key] ? problems[key] : "Device not found";
         else if (!bb_cell_int(rq, active, key, 0))
             problem = "the device is Inactive";

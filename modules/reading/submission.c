@@ -228,7 +228,7 @@ int reading_submit(struct bb_request *rq)
     reading_check(rq, &submission);
     if (!submission.wrong)
         return reading_store(rq, &submission);
-    /* Overlaps with stored readings are usually found while storing, but nothing is stored now. */
+    /* Nothing is stored here, so overlaps with stored readings must be searched for separately. */
     refused = reading_find_overlaps(rq, list, 1);
     return refused ? refused : reading_refuse(rq, &submission);
 }
