@@ -23,17 +23,6 @@
 #include "client.h"
 #include "reference.h"
 
-/*
- * Leaks are detected in hosts and in the unit tests, but not here: text() and kept() keep memory
- * for the life of the process, and each test ends a process that has all the memory made before it,
- * which would be scanned each time.
- */
-int without_leaks(void) __asm__("__lsan_is_turned_off"); /* the name that AddressSanitizer calls */
-int without_leaks(void)
-{
-    return 1;
-}
-
 /* These take the longest. They begin first, so that no suite runs alone at the end. */
 static const char *const longest[] = {
     "bulk_kills",    "certificate_history", "device_s3",    "chat_unread",  "reload",
