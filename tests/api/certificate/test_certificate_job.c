@@ -62,7 +62,7 @@ TEST(entries_locked_by_another_run_are_skipped)
 /* A certificate of any size is settled in parts. */
 TEST(entries_of_large_certificates_are_settled_in_parts)
 {
-    int entries = repetitions(2000, 5000);
+    int entries = repetitions(2000, 3000);
 
     certificates_alone("job_large", BATCH);
     request(LARGE, entries);
@@ -94,7 +94,7 @@ static void make_stale(const char *tables[2], void (*fill)(int rows, int each), 
 
 TEST(stale_statistics_of_certificates_make_no_batch_slow)
 {
-    int many = repetitions(5000, 8000);
+    int many = repetitions(5000, 6000);
 
     certificates_alone("job_stale", BATCH);
     make_stale((const char *[]){"certificate", "certificate_entry"}, request, many);
@@ -104,7 +104,7 @@ TEST(stale_statistics_of_certificates_make_no_batch_slow)
 TEST(stale_statistics_of_readings_make_no_batch_slow)
 {
     certificates_alone("job_fresh", BATCH);
-    make_stale((const char *[]){"reading_device", NULL}, read_meters, repetitions(10000, 15000));
+    make_stale((const char *[]){"reading_device", NULL}, read_meters, repetitions(10000, 12000));
     run_short();
     sql_is(db, 0, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL");
 }

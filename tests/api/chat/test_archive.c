@@ -183,7 +183,7 @@ TEST(pages_of_all_sizes_are_complete)
     struct talk talk = old_talk("pages@shop.example", MESSAGES, LENGTH);
     json_t *whole = chain(&talk, "");
 
-    for (int limit = 1; limit <= MESSAGES; limit += 13)
+    for (int limit = 1; limit <= MESSAGES; limit += 19)
         for (int after = 0; after < MESSAGES; after += 13) {
             json_t *page = chain(&talk, text("?after=%d&limit=%d", after, limit));
             json_t *back = chain(&talk, text("?order=desc&before=%d&limit=%d", after + 1, limit));
@@ -197,8 +197,8 @@ TEST(pages_of_all_sizes_are_complete)
             archive(&talk);
             expect_same(chain(&talk, text("?order=desc&before=%d&limit=%d", after + 1, limit)),
                         back);
-            expect_same(chain(&talk, ""), whole);
         }
+    expect_same(chain(&talk, ""), whole);
 }
 
 TEST(many_readers_restore_a_conversation_once)

@@ -141,7 +141,7 @@ TEST(large_documents_need_little_memory)
                                        .environment = process_lean,
                                        .more = bucket_section(bucket, s3_spool("s3-flat"), NULL)});
     struct upload_body body = files_named("Flat");
-    unsigned files = (unsigned)repetitions(3, 10);
+    unsigned files = (unsigned)repetitions(3, 6);
 
     ck_status(s3_post(flat, "Warm", "warm", 4), 201);
     int64_t before = process_status(flat->pid, "VmHWM:");

@@ -136,7 +136,7 @@ TEST(reads_are_never_older_than_earlier_requests)
         until(i, "in use");
     json_int_t served = 0;
 
-    for (int i = repetitions(12, 40); i; i--) {
+    for (int i = repetitions(12, 24); i; i--) {
         int number = rand() % STANDBYS; // NOLINT
 
         delay(number, times[(size_t)rand() % COUNT(times)]); // NOLINT
