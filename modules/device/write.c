@@ -108,7 +108,15 @@ struct change {
     struct device_documents documents;
 };
 
-/* Checks the device after a change. Ends the request, and so rolls back, if it is not valid. */
+/* The columns of a query for whether modules have created their functions. Their data stays when
+ * they are not loaded any more. */
+enum { ALWAYS, READINGS, CERTIFICATES };
+#define CREATED(readings, certificates)                                                            \
+    "SELECT 1, (to_regprocedure('" readings "') IS NOT NULL)::int,"                                \
+    " (to_regprocedure('" certificates "') IS NOT NULL)::int"
+
+/* Checks the device after a change. Ends the request, and so rolls back, if it is not valid. An
+ * Inactive device leaves its group, beginning with the next cycle. */
 static void update_check(struct bb_request *rq, struct bb_tx *tx,
                          const struct device_values *values, const struct device_record *record)
 {
@@ -127,20 +135,28 @@ static void update_check(struct bb_request *rq, struct bb_tx *tx,
         " cleared, because the device has readings') FROM reading_first_start($1::bigint) f "
         "(start)",
         0};
+    static const struct bb_sql leave = {"SELECT certificate_leave($1::bigint, NULL)", BB_SQL_WRITE};
+    static const struct bb_sql created = {
+        CREATED("reading_first_start(bigint)", "certificate_leave(bigint,bigint)"), 0};
     const char *cleared = values->cleared[DEVICE_CAPACITY]             ? "capacity"
                           : values->cleared[DEVICE_COMMISSIONING_DATE] ? "commissioningDate"
                                                                        : NULL;
-    bool readings = bb_service(rq->host, "readings").interface;
 
     if (!record->text[DEVICE_EXTERNAL_ID] && !record->text[DEVICE_SITE_NAME] &&
         !record->text[DEVICE_SERIAL_NUMBER])
         bb_end(rq, bb_invalid(rq, "externalId", DEVICE_UNNAMED));
     if (values->attributes)
         device_attributes_check(rq, record->attributes);
-    if (readings && values->text[DEVICE_COMMISSIONING_DATE])
+    if (!values->text[DEVICE_COMMISSIONING_DATE] && !cleared && strcmp(record->status, "Inactive"))
+        return;
+    const struct bb_rows *stored = bb_tx_query_or_end(rq, tx, &created, NULL, 0);
+
+    if (bb_cell_int(rq, stored, 0, READINGS) && values->text[DEVICE_COMMISSIONING_DATE])
         bb_tx_query_or_end(rq, tx, &require_date, BB_ARGS(bb_i(record->id)));
-    if (readings && cleared)
+    if (bb_cell_int(rq, stored, 0, READINGS) && cleared)
         bb_tx_query_or_end(rq, tx, &require_values, BB_ARGS(bb_i(record->id), bb_t(cleared)));
+    if (bb_cell_int(rq, stored, 0, CERTIFICATES) && !strcmp(record->status, "Inactive"))
+        bb_tx_query_or_end(rq, tx, &leave, BB_ARGS(bb_i(record->id)));
 }
 
 static json_t *update_json(struct bb_request *rq, const struct bb_rows *rows, size_t row)
@@ -156,8 +172,6 @@ static json_t *update_json(struct bb_request *rq, const struct bb_rows *rows, si
  */
 static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    /* An Inactive device leaves its group, beginning with the next cycle. */
-    static const struct bb_sql leave = {"SELECT certificate_leave($1::bigint, NULL)", BB_SQL_WRITE};
     static const struct bb_sql as_it_is = {
         "SELECT " DEVICE_COLUMNS " FROM device d WHERE id = $1::bigint", 0};
     struct change *change = arg;
@@ -196,8 +210,6 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     update_check(rq, tx, values, &record);
     if (moved && device_warn_duplicates(rq, tx, &record))
         return bb_failed(rq);
-    if (bb_service(rq->host, "certificates").interface && !strcmp(record.status, "Inactive"))
-        bb_tx_query_or_end(rq, tx, &leave, BB_ARGS(bb_i(record.id)));
     json_t *names = json_array(); /* of the fields that were sent */
 
     for (enum device_field field = 0; field < DEVICE_FIELDS; field++)
@@ -249,15 +261,11 @@ int device_update_site(struct bb_request *rq)
 static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     /* Locks readings before the device, in the same order as requests that store or void readings,
-     * to avoid deadlocks. Modules that are not loaded any more may have left data. */
-    static const struct bb_sql modules = {
-        "SELECT 1, (to_regprocedure('reading_forget(bigint)') IS NOT NULL)::int,"
-        " (to_regprocedure('certificate_forget(bigint)') IS NOT NULL)::int",
-        0,
-    };
-    enum { ALWAYS, READINGS, CERTIFICATES }; /* columns of `modules`: whether the step runs */
+     * to avoid deadlocks. */
+    static const struct bb_sql created = {
+        CREATED("reading_forget(bigint)", "certificate_forget(bigint)"), 0};
     static const struct {
-        size_t column;
+        size_t column; /* of `created`: whether the step runs */
         struct bb_sql sql;
     } steps[] = {
         {READINGS, {"SELECT reading_hold($1::bigint)", BB_SQL_WRITE}},
@@ -274,7 +282,7 @@ static int delete_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         {ALWAYS, {"DELETE FROM device WHERE id = $1::bigint", BB_SQL_WRITE}},
     };
     const struct device_record *record = arg;
-    const struct bb_rows *stored = bb_tx_query_or_end(rq, tx, &modules, NULL, 0);
+    const struct bb_rows *stored = bb_tx_query_or_end(rq, tx, &created, NULL, 0);
 
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
         if (bb_cell_int(rq, stored, 0, steps[i].column))

@@ -52,13 +52,21 @@ TEST(data_of_modules_that_are_no_longer_loaded_is_not_orphaned)
     struct host *without = host_start(&(struct host_spec){
         .name = "device_delete_without", .database = "device_delete", .modules = "[auth, device]"});
     int64_t device = meter_make(host, m, "read", 10, days_ago(100));
+    int64_t member = meter_make(host, m, "member", 10, days_ago(100));
 
     meter_make(host, m, "certified", 10, days_ago(100));
+    certificate_group_make(m, "daily", days_ago(20), &member, 1);
     store(m, "read", "Delta", days_ago(50), days_ago(49), 300);
     store(m, "certified", "History", days_ago(50), days_ago(48), 5000);
     certificates_issue(db, host);
     ck_error(http(without, "DELETE", "/api/device/certified", m->token, NULL), 409,
              "Conflict: the device has certificates");
+    ck_error(http(without, "PATCH", "/api/device/read", m->token, json_pack("{sn}", "capacity")),
+             409, "Conflict: capacity cannot be cleared");
+    ck_status(http(without, "PATCH", "/api/device/member", m->token,
+                   json_pack("{ss}", "status", "Inactive")),
+              200);
+    ck_assert_int_eq(rows_of("certificate_former", member), 1);
     ck_status(http(without, "DELETE", "/api/device/read", m->token, NULL), 200);
     ck_assert_int_eq(rows_of("reading", device), 0);
 }
