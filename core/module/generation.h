@@ -90,7 +90,7 @@ struct generation {
 struct generation *generation_check(const char *conf_path, unsigned number,
                                     struct setting_problems *problems);
 
-/* Opens the modules of a generation without problems. Returns 0, or -1: then destroy it. */
+/* Opens the modules of a generation without problems. Returns 0; after -1, destroy it. */
 int generation_open(struct generation *generation, const struct bb_api *api,
                     struct setting_problems *problems);
 

@@ -507,7 +507,7 @@ static const char *module_load_file(struct core_module *module, struct arena *ar
     module->path = arena_text(arena, path, strlen(path));
     if (!module->path || !name)
         return "out of memory";
-    /* constructors may run; records the file's name, because the module's is not known yet */
+    /* records the file's name while constructors run; the module's name is not known yet */
     lifecycle_call_begin(&call, name, "constructor");
     module->dl = module_open_file(arena, path, why, why_size);
     lifecycle_call_end(&call);

@@ -83,7 +83,7 @@ void module_set_handle(struct core_module *module);
 
 /*
  * Copies the descriptor with all its tables, including nested ones, into rows of the host's size.
- * Returns NULL with the reason in `why`. `symbol_size` is the size of the ELF symbol, 0 if unknown.
+ * On failure returns NULL with the reason in `why`. `symbol_size`: size of the ELF symbol, or 0.
  */
 const struct bb_module *module_descriptor_copy(struct arena *arena,
                                                const struct bb_module *descriptor,

@@ -55,7 +55,7 @@ static void pool_leave(struct work_pool *pool, struct quota_entry *owner,
     fair_leave(&pool->owners, owner);
     if (call->other)
         fair_leave(&pool->owners, call->other);
-    if (pool->shared && pool->queued) /* perhaps the first thread may serve the owner now */
+    if (pool->shared && pool->queued) /* the first thread may now serve this owner */
         pthread_cond_broadcast(&pool->more);
 }
 
@@ -185,7 +185,7 @@ static enum quota_result pool_enqueue(struct work_pool *pool, struct pool_call *
     BB_LOCKED(&pool->lock);
     if (!bounded || pool->queued < pool->descriptor->queue) {
         call->queued.owner = fair_enter(&pool->owners, &call->owner, each, &answer);
-        if (!call->queued.owner && !bounded) /* must not be refused: counts for the host */
+        if (!call->queued.owner && !bounded) /* must not be refused, so it counts for the host */
             call->queued.owner = fair_enter(&pool->owners, &pool->own->owner, SIZE_MAX, &answer);
     }
     if (call->queued.owner && (!call->subject || pool_enter_subject(pool, call, &answer))) {

@@ -71,8 +71,8 @@ void quota_table_free(struct quota_table *table); /* frees its content */
 extern struct quota_table quota_tables[QUOTA_TABLES];
 
 /*
- * The amount that a task holds; initially zero. It stores the owner that was charged, because the
- * task's owner may change before it releases the charge.
+ * The amount that a task holds; initially zero. `owner` is the owner that was charged, because the
+ * task's owner may change before the task releases the charge.
  */
 struct quota_charge {
     struct quota_owner owner;

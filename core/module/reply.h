@@ -31,7 +31,7 @@ int reply_set_tag(struct core_request *rq, int status, json_t *object);
 #define REPLY_CHANGED "The object has changed or no longer exists. Read it again."
 /* Returns `json`; for a successful request with texts of bb_warn(), a copy that includes them. */
 json_t *reply_with_warnings(struct core_request *rq, int status, json_t *json);
-/* Implement functions of <busbar/reply.h>, which documents them. They return the status. */
+/* Implement functions that <busbar/reply.h> documents. Return the status. */
 BB_PRINTF(3, 4) int reply_error(struct core_request *rq, int status, const char *format, ...);
 BB_PRINTF(3, 0)
 int reply_verror(struct core_request *rq, int status, const char *format, va_list args);

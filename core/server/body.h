@@ -39,7 +39,7 @@ int upload_wait(struct upload *upload);
 /* Returns a text, for Idempotency-Key, that is equal only for equal bodies; NULL: out of memory. */
 const char *upload_identity(struct upload *upload, size_t *length);
 
-/* Call when the HTTP transaction has ended: frees it and the upload as soon as the pool is idle. */
+/* Call when the HTTP transaction has ended. Frees transaction and upload when the pool is idle. */
 void upload_end(struct upload *upload);
 
 #endif

@@ -136,7 +136,7 @@ void http_free(struct http *http);
 
 /*
  * Members of a struct loop_part; `of` is the struct http. Once per iteration, http_run() runs
- * libmicrohttpd. http_timeout_ms() returns in how many ms it must run again; -1: no timeout.
+ * libmicrohttpd. http_timeout_ms() returns the time in ms until the next run; -1: no timeout.
  */
 void http_run(void *of);
 int64_t http_timeout_ms(void *of);

@@ -172,8 +172,8 @@ static int txn_find_route(struct http_txn *txn)
 
 /*
  * Returns whether neither a token nor a role is required. A route with BB_INSIDE is public for
- * addresses in http.metrics_networks. A request with X-Forwarded-For is not public if its address
- * is still the proxy's, because the proxy is not trusted or the header is invalid.
+ * addresses in http.metrics_networks. A request with X-Forwarded-For is not public if the header
+ * did not change its address: the proxy is not trusted, or the header is invalid.
  */
 static bool txn_is_public(const struct http_txn *txn)
 {

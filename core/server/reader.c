@@ -320,7 +320,7 @@ static int reader_take_frame(struct reader *reader)
     char text[16];
 
     if (reader->state == READER_BODY || reader->state == READER_CHUNK) {
-        /* begins a piece; before data arrives, this would keep libmicrohttpd from sending 100 */
+        /* begins a piece, but only when data has arrived: else libmicrohttpd would not send 100 */
         reader->left = reader->rest < PIECE ? reader->rest : PIECE;
         reader->rest -= reader->left;
         snprintf(text, sizeof text, "%x\r\n", (unsigned)reader->left);

@@ -5,7 +5,7 @@
  * stays open. So libmicrohttpd never parses untrusted input, and its memory is always sufficient.
  * Body data passes through unchanged, directly from the socket if possible. libmicrohttpd accepts a
  * response only before or after a body. So if a client stops sending, the reader must fill up the
- * data that libmicrohttpd expects; to limit this, it passes large bodies in chunks.
+ * data that libmicrohttpd expects. To limit this data, the reader passes large bodies in chunks.
  *
  * If a head is refused, it has a `status` (head.h), and its body counts as empty; the host answers
  * the request like any other, and reads nothing after it. If the framing of a body is malformed,

@@ -107,7 +107,7 @@ struct bb_stream {
     atomic_bool joined;              /* has joined a topic */
     atomic_bool closing;             /* may join no more topics */
     LIST_HEAD(, topic_place) places; /* its topics; protected by topics_lock */
-    uint64_t publication;            /* last publication that it got; protected by topics_lock */
+    uint64_t publication;            /* last publication received; protected by topics_lock */
     pthread_mutex_t lock;
     /* protected by the lock: */
     struct chunks queue;

@@ -10,8 +10,8 @@
  * A stream can outlive its session, so the host repeats the check of each stream's token about
  * twice a second. It ends a stream if the session has ended, the account may no longer act, or the
  * token has expired; also if the account's rights have changed, so that the client reconnects with
- * the new rights. Usually a check costs a lookup in the authenticator's cache. At the same
- * times the host sends heartbeats. While the authenticator is unavailable (503), streams continue.
+ * the new rights. At the same times the host sends heartbeats. While the authenticator is
+ * unavailable (503), streams continue.
  *
  * Topics are sets of streams of a module that get the same data.
  */

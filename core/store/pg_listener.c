@@ -203,7 +203,7 @@ static void pg_listener_listen(struct pg_listener *listener, enum pg_listener_st
 
 /*
  * A query that returns the server's time in microseconds since 1970, and why the server accepts no
- * writes, as an index in `no_writes`. It sees the wait events of sessions with the host's own role.
+ * writes, as an index in `no_writes`. It sees only wait events of sessions with the host's role.
  */
 #define QUESTION                                                                                   \
     "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,"                            \
@@ -235,7 +235,7 @@ static void pg_listener_ask(struct pg_listener *listener)
     pg_listener_again(listener, SILENT_MS);
 }
 
-/* Logs when the clocks begin to differ, when this makes the host unready, and when they agree. */
+/* Logs when the clocks differ, differ so much that the host is not ready, or agree again. */
 static void pg_listener_note_clock(struct pg_listener *listener)
 {
     int64_t offset = shared_clock_offset_ms(), off = llabs(offset);

@@ -18,7 +18,7 @@ void pg_listener_free(struct pg_listener *listener);
 /*
  * Makes the listener LISTEN on the channels of new generations, and waits until PostgreSQL has
  * confirmed this. If the connection is lost or the loop is blocked, does not wait: the listener
- * sends LISTEN later. The caller must have called engine_hold() and not run on a loop's thread.
+ * sends LISTEN later. Call engine_hold() before; do not call this on a loop's thread.
  */
 void pg_listener_subscribe(struct pg_listener *listener);
 

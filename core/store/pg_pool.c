@@ -241,7 +241,7 @@ void pg_conn_move_waiting(struct pg_conn *lost)
         if (pool->conns[i].state == PG_READY && (!best || pool_better(&pool->conns[i], best)))
             best = &pool->conns[i];
     }
-    struct pg_request **place = best ? &best->again : NULL; /* end of the moved part of `again` */
+    struct pg_request **place = best ? &best->again : NULL; /* after the requests moved so far */
 
     while (best && (request = pool_take_any(lost, &again))) {
         pg_conn_queue(best, request, again ? place : NULL);

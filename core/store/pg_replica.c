@@ -134,7 +134,7 @@ static struct bb_rows *replica_run(struct core_request *rq, struct pg_replica *r
     return rows;
 }
 
-/* Returns the next replica that is in use, in turn; NULL: there is none. */
+/* Returns the replicas in use in turn, one per call; NULL if none is in use. */
 static struct pg_replica *replica_next(struct pg *pg)
 {
     for (unsigned i = 0; i < pg->replica_count; i++) {

@@ -169,7 +169,7 @@ static int link_must(struct redis_link *link, const char *const *argv, char prob
         return -1;
     int status = reply->type == REDIS_REPLY_ERROR ? -1 : 0;
 
-    if (status) /* omits the arguments, which some servers quote: the password */
+    if (status) /* omits the rest: some servers quote arguments, such as the password */
         snprintf(problem, DIAL_PROBLEM, "%s: %.*s", argv[0], (int)strcspn(reply->str, "\"'`,"),
                  reply->str);
     freeReplyObject(reply);

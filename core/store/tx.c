@@ -172,7 +172,7 @@ int api_add(struct bb_tx *tx, const struct bb_sql *sql, const struct bb_value *v
         tx->results[tx->count] = rows;
         return rows ? tx->count++ : -1;
     }
-    /* nobody waits for the result of a hook's statement, so it is sent with others */
+    /* nobody waits for the result of a hook's statement, so the statement is sent with others */
     if (in_hook && tx->request && tx->request->bytes > GATHERED_BYTES && tx_send_gathered(tx))
         return -1;
     if (in_hook && !tx->request) {
