@@ -552,8 +552,8 @@ static json_t *field_as_string(const struct bb_field *field, json_t *value,
 }
 
 /*
- * Converts a decimal string to a number, in tolerant reading only. Returns a new reference: to the
- * number, or to `value` if it is not converted or memory runs out.
+ * Converts a decimal string to a number, but only in requests, which are read tolerantly. Returns a
+ * new reference: to the number, or to `value` if it is not converted or memory runs out.
  */
 static json_t *field_as_number(json_t *value, const struct problems *problems)
 {

@@ -13,7 +13,7 @@ static _Thread_local bool reading, missed; /* json_in_load() runs; one of its al
 static _Thread_local bool *oom_flag;
 
 /*
- * If memory runs out for a string, jansson drops a byte and tries again for each following byte.
+ * If memory runs out for a string, jansson loses a byte and tries to allocate at each later byte.
  * This takes seconds for a long text, and the value is wrong. So after the first failure all
  * further allocations of the call fail, too.
  */

@@ -42,9 +42,9 @@ void json_note_oom(void);
 json_t *json_read(const char *bytes, size_t length, size_t most, struct json_problem *problem);
 
 /*
- * Parses a text that the service itself wrote, like json_read(), but without limits on content or
- * size. Returns the value, which the caller owns; NULL if the text is not JSON or memory ran out.
- * Sets *memory to whether memory ran out.
+ * Like json_read(), but reads a text that busbar itself wrote, without limits on content or size.
+ * Returns the value, which the caller owns; NULL if the text is not JSON or memory ran out. Sets
+ * *memory to whether memory ran out.
  */
 json_t *json_read_stored(const char *text, bool *memory);
 

@@ -63,7 +63,7 @@ struct in6_addr address_network(const char *text);
 /*
  * Writes the client's address to `out` and returns `out`. A peer that is not trusted is the client.
  * Otherwise, reads X-Forwarded-For (NULL: no header) backwards to the first address that is not
- * trusted. The client is the last address read; `peer` if no entry or an invalid entry was read.
+ * trusted. The client is the last address read, or `peer` if no entry or an invalid one was read.
  */
 const char *address_client(const struct cidr_list *trusted, const char *peer,
                            const char *x_forwarded_for, char out[INET6_ADDRSTRLEN]);

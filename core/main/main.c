@@ -29,9 +29,9 @@
  *
  * `busbar serve` consists of two processes: the supervisor, implemented here, and the server
  * process (in messages and docs: the worker). The supervisor loads no module and reads no
- * configuration. It creates the listening sockets (core/lib/supervised.h), forwards signals, and
- * restarts the server process when it dies. The sockets stay open during a restart, so connections
- * wait, and none is refused. See docs/operating.md for details.
+ * configuration. It creates the sockets on which server processes listen (core/lib/supervised.h),
+ * forwards signals, and restarts the server process when it dies. The sockets stay open during a
+ * restart, so connections wait, and none is refused. See docs/operating.md for details.
  */
 
 enum {

@@ -47,10 +47,7 @@ struct metrics {
     struct numbers numbers;
 };
 
-/*
- * Writes a sample with these labels. Fifteen digits are the precision of a double; counters below
- * 10^15 are exact.
- */
+/* Writes a sample with these labels. Writes 15 digits, so that counters below 10^15 are exact. */
 BB_PRINTF(3, 4)
 static void metrics_put(const struct metrics *metrics, double number, const char *labels, ...)
 {
