@@ -136,7 +136,7 @@ const char *generation_directory(struct bb_host *host, const char *name);
 int meters_bind(struct core_module *module, struct arena *arena);
 /*
  * Fills generation->settings and everything derived from it: loads, checks and orders the modules,
- * binds their settings, and creates router, events, keys and lists. After a problem it continues as
+ * binds their settings, and creates router, events, keys and lists. Continues after a problem as
  * far as possible. Returns 0, or -1 if the file could not be read. In generation_load.c.
  */
 int generation_load(struct generation *generation, const char *conf_path,

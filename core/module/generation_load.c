@@ -328,7 +328,7 @@ static void generation_load_modules(struct generation *g, struct setting_problem
         generation_left_out_add(g, *row->module ? row->module : file,
                                 "it crashed three times within a minute");
     }
-    /* Disables loaded modules that need a service of a disabled module, until no module does. */
+    /* Repeatedly disables loaded modules that need a service of a disabled module. */
     for (size_t i = 0; g->left_out_count && i < g->module_count;) {
         const char *service = generation_missing_service(g, &g->modules[i]);
 

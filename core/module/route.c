@@ -35,7 +35,7 @@ struct path {
 /* A node of the tree of segments. */
 struct node {
     struct piece segment;         /* empty for a :name */
-    struct node *children, *next; /* children with static segments; next child of the parent */
+    struct node *children, *next; /* first child for a static segment; next sibling */
     struct node *parameter;
     struct entry *entries[METHODS];
 };

@@ -310,7 +310,7 @@ int pg_submit_to(struct pg_replica *replica, bool is_long, struct pg_request *re
 
 int pg_submit(struct pg *pg, enum pg_pool_kind kind, struct pg_request *request)
 {
-    /* sends no writes if PostgreSQL accepts none: a commit that waits for a standby occupies a
+    /* sends no writes if PostgreSQL accepts none: a commit that waits for a standby would occupy a
      * PostgreSQL process even after the host has stopped waiting */
     if (!pg || ((kind == PG_UNIT || request->write) && pg_listener_no_writes()))
         return request_fail(request->rq, FAILED_UNAVAILABLE);

@@ -14,7 +14,7 @@ enum { PG_BATCH_BYTES = 65536 };
 
 /* Requests that are followed by one Sync. */
 struct pg_batch {
-    struct pg_batch *next; /* the batch that was sent next */
+    struct pg_batch *next; /* the batch sent after this one */
     struct pg_request *requests;
     size_t count;
     bool failed;

@@ -655,7 +655,7 @@ const struct bb_redis_reply *api_redis(struct bb_request *pub, int argc, const c
     if (!call)
         return NULL;
     if (request_wait(rq, &call->done)) {
-        call->rq = NULL; /* freed when its reply arrives */
+        call->rq = NULL; /* redis_answer() will free the call */
         return NULL;
     }
     const struct bb_redis_reply *reply = call->reply;
