@@ -146,7 +146,7 @@ static int audit_before(void *state, struct bb_request *rq, const struct bb_audi
         BB_SQL_WRITE};
     const struct bb_principal *who = rq->principal;
     const struct bb_route *route = audited->route;
-    /* If the route does not create, organizationId of a body may be the receiver of a share. */
+    /* Other routes ignore the body's organizationId, which may be the receiver of a share. */
     int64_t asked = route->flags & BB_CREATES ? bb_given_int(rq, "organizationId", 0)
                                               : bb_arg_int(rq, "organizationId", 0);
     int64_t organization = who ? who->organization : 0;

@@ -101,7 +101,7 @@ int auth_refresh_begin(struct bb_request *rq, const struct auth_account *account
 /* ---- POST /api/auth/refresh ---- */
 
 struct turn {
-    const char *id, *secret, *next; /* next: the new secret; NULL: invalid cookie */
+    const char *id, *secret, *next; /* next: the new secret; NULL if the cookie is invalid */
     const char *reused;             /* the account's e-mail if an old secret was sent, or NULL */
     struct auth_account account;
 };

@@ -55,7 +55,7 @@ struct pass {
     struct scan *scan;
     struct look look;
     struct bulk_reader reader;
-    size_t base;  /* bytes of a byte order mark and a line sep=X, which the reader does not get */
+    size_t base;  /* length of a byte order mark and a line sep=X, which the reader does not get */
     size_t lines; /* number of such lines sep=X: 0 or 1 */
     bool whole;   /* the end of the file was read */
     char buffer[BUFFER];

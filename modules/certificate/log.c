@@ -17,8 +17,8 @@
 
 #define PAGE 100
 #define EXPORT_PAGE 1000
-#define FEW_DEVICES 64       /* up to this number, the entries of each device are searched */
-#define FEW_ORGANIZATIONS 16 /* with more, fetch_many is used: it reads a page for each */
+#define FEW_DEVICES 64       /* with up to this number of devices, each device is searched */
+#define FEW_ORGANIZATIONS 16 /* with more, fetch_many is used (a page is read for each) */
 #define FEW_ENTRIES 50       /* larger pages use fetch_many */
 
 /* Limits of times in responses, in ms since 1970: the years 1 to 9999. */

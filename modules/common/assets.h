@@ -22,7 +22,7 @@ void assets_free(struct assets *assets);
 
 /*
  * Responds to GET with a file: the one of assets/ that the path segment `file` names, or index.html
- * if there is no segment. Compresses the file if the client accepts br or gzip. Responds with 304
+ * if there is no segment. If the client accepts br or gzip, sends that version. Responds with 304
  * if the client has the file already, or with 404 if there is no such file or `assets` is NULL. A
  * Content-Security-Policy prevents pages from loading scripts and styles of other hosts.
  */

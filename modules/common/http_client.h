@@ -111,8 +111,8 @@ void http_client_free(struct http_client *client);
 int http_request_prepare(struct http_client *client, struct http_request *request);
 
 /*
- * Starts a request, which http_client_turn() sends. It may end during the call, for example if
- * memory runs out.
+ * Starts a request, which http_client_turn() sends. The request may end before this function
+ * returns, for example if memory runs out.
  */
 void http_client_start(struct http_client *client, struct http_request *request);
 

@@ -36,7 +36,7 @@ static inline void incoming_sweep(void *arg)
     closedir(directory);
 }
 
-/* Deletes files older than `before` from `incoming/`: requests left them when their host died. */
+/* Deletes files older than `before` from `incoming/`, which requests left when a host died. */
 static inline void incoming_tidy(struct bb_request *rq, const char *pool, const char *directory,
                                  time_t before)
 {

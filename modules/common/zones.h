@@ -14,7 +14,7 @@
 
 /* ---- the end of a file, in the format of POSIX TZ, which applies to all later times ---- */
 
-/* When the clocks change in a year: the day, and the seconds of local time since its beginning. */
+/* When the clocks change in a year: the day, and the seconds of local time since 00:00. */
 struct zone_change {
     /* 'M': month, week, weekday; 'J': day 1 to 365, never 29 February; 'D': day 0 to 365 */
     char kind;

@@ -265,8 +265,8 @@ static void documents_added(struct bb_request *rq, struct bb_tx *tx, void *docum
 }
 
 /*
- * Adds the documents' rows. So that the sweep cannot have deleted an object, a new object must have
- * a row in device_upload, and a reused object must have a document, which is locked.
+ * Adds the documents' rows. A new object must have a row in device_upload, and a reused object must
+ * have a document, which is locked. Otherwise the sweep may have deleted the object.
  */
 static int documents_add(struct bb_request *rq, struct bb_tx *tx, const char *device,
                          const char *holder, int64_t organization,

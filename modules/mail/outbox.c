@@ -227,8 +227,8 @@ static enum smtp_outcome smtp_send(struct smtp_call *call)
     if (!*call->detail)
         snprintf(call->detail, sizeof(call->detail), "%s", curl_easy_strerror(bad));
     /*
-     * A refused RCPT or message concerns only this mail, a refused MAIL or AUTH all mails. Only
-     * libcurl's text shows that RCPT was refused. A message is refused after all of it was sent.
+     * Refusing RCPT or the message concerns only this mail. Refusing MAIL or AUTH concerns all
+     * mails. Only libcurl's text shows a refused RCPT. A message is refused after it was sent.
      */
     bool mine = strncmp(call->detail, "RCPT failed", 11) == 0 ||
                 (call->length && call->sent == call->length);

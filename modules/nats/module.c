@@ -32,7 +32,7 @@ struct nats_settings {
 struct nats {
     const struct nats_settings *settings;
     struct bb_service log;
-    natsConnection *connection; /* the pool's thread and nats_close() use this and the next two */
+    natsConnection *connection; /* only the pool's thread and nats_close() use these three */
     jsCtx *jetstream;
     size_t server;        /* index of the server to connect to */
     bool failed;          /* an event could not be published in this run of the job */

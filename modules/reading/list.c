@@ -20,7 +20,7 @@
 #include "modules/reading/reading.h"
 
 #define PAGE 1000
-#define MANY 200         /* longer pages use a long statement */
+#define MANY 200         /* longer pages use list_many */
 #define EXPORT_PAGE 1000 /* rows */
 #define NAME_ROOM 1100   /* bytes: 255 characters and the NUL */
 

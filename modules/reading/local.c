@@ -160,7 +160,7 @@ static const struct around *local_look(struct bb_request *rq, const struct placi
 }
 
 /*
- * Returns whether one of `ends` is after `start`. Sets *end to the first such end, or the last end.
+ * Returns whether an end is after `start`. Sets *end to the first such end, or else the last one.
  */
 static bool local_end_after(const struct zone_times *ends, int64_t start, int64_t *end)
 {

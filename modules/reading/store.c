@@ -17,9 +17,9 @@
 /* clang-format off */
 
 /*
- * $1 device, $2 now, $3 to $6 the new Delta readings, $7 to $10 the new History readings: the end
- * of the first one, and start, end and Wh of the last one; null if there are none. Locks the rows
- * in the order of their devices, so that requests cannot deadlock.
+ * $1 device, $2 now. $3 to $6 are the end of the first new Delta reading, and the start, end and Wh
+ * of the last one, or null. $7 to $10 are the same for History readings. Locks the rows in the
+ * order of the devices, so that requests cannot deadlock.
  */
 enum { TOUCH_DEVICE, TOUCH_NOW, TOUCH_DELTA, TOUCH_HISTORY = 6, TOUCH_VALUES = 10 };
 #define TOUCH(keys)                                                                                \

@@ -57,7 +57,7 @@ enum {
     HEADERS_MAX = 64,                  /* of a request */
     BODY_MAX = 16 * MIB,               /* of a request */
     GRACE_MS = 500,                    /* time for the worker to report a timeout */
-    LEAVING_MS = 50, /* between two checks of the worker whether the last request has ended */
+    LEAVING_MS = 50, /* pause between two checks whether the last request has ended */
     WAIT_MS = 60000,
     NOBODYS = -1 /* the common account of jobs, hooks, commands and public routes */
 };
@@ -275,7 +275,7 @@ static const struct bb_upstream_response *call_not_sent(struct bb_request *rq,
     return response;
 }
 
-/* Releases the call's slot. From now on, only its response counts as used memory. Any thread. */
+/* Releases the call's slot. After this, only the response counts as used memory. Any thread. */
 static void call_leave_place(struct upstream *upstream, struct call *call)
 {
     size_t over = call->bytes_held - call->response.length;
