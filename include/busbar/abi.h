@@ -2,9 +2,9 @@
  * The binary contract between the host and a module.
  *
  * Every struct that crosses the boundary begins with its size, and every table contains the stride
- * of its rows. Both grow only at the end, so a module built against an older header still loads:
- * the host reads the members that the module knew and uses zero for the rest. The major versions
- * must be equal; the host's minor version must be at least the module's.
+ * of its rows. Structs and rows grow only at the end, so a module built against an older header
+ * still loads: the host reads the members that the module knew and uses zero for the rest. The
+ * major versions must be equal; the host's minor version must be at least the module's.
  */
 #ifndef BUSBAR_ABI_H
 #define BUSBAR_ABI_H

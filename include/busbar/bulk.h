@@ -8,7 +8,7 @@
  *         {"bulk rows:Meters", 1, &meter_rows}};
  *
  * Both functions run on a fiber on behalf of the providing module (bb_call_as()): rq->host and
- * rq->state are the provider's, so they can use its pools, metrics and events. Do not use
+ * rq->state are the provider's, whose pools, metrics and events they can use. Do not use
  * rq->principal, which is NULL when rows are stored. The job names the account and the organization
  * on whose behalf the rows are processed. Rows come in the order of the file, up to `rows_max` per
  * call. Calls for the same job never overlap; calls for other jobs may run at the same time on

@@ -48,8 +48,8 @@ static inline int bb_reply_page(struct bb_request *rq, const struct bb_rows *row
 /*
  * Sets *count to the number of rows of this page. If there is a next page, adds the Link to it,
  * with column `key` of this page's last row as the cursor. The statement must select up to `limit`
- * + 1 rows: the additional row shows that there is a next page. Returns 0, or -1 (then `return
- * bb_failed(rq)`).
+ * + 1 rows, because the additional row shows that there is a next page. Returns 0, or -1 (then
+ * `return bb_failed(rq)`).
  */
 static inline int bb_page(struct bb_request *rq, const struct bb_rows *rows, size_t limit,
                           size_t key, size_t *count)
@@ -300,8 +300,8 @@ struct bb_pace {
 /*
  * Call this between two pieces of background work. While the host is busy with requests, bb_pace()
  * parks for twice the duration of the last piece, up to `most_ms`, so that background work uses a
- * third of the time; otherwise it returns at once. Returns true if the host is busy: make the next
- * piece small then. The first call never parks.
+ * third of the time; otherwise it returns at once. If it returns true, the host is busy; then make
+ * the next piece small. The first call never parks.
  */
 static inline bool bb_pace(struct bb_request *rq, struct bb_pace *pace, int64_t most_ms)
 {

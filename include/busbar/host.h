@@ -1,5 +1,5 @@
 /*
- * The handle of a module. Each module of each generation has one, which is valid from `open` until
+ * The handle of a module. Each module has a handle in each generation, valid from `open` until
  * `close` returns. Every function may be called from any host thread unless documented otherwise.
  */
 #ifndef BUSBAR_HOST_H
@@ -283,8 +283,8 @@ static inline int bb_seal(struct bb_host *host, const void *plain, size_t length
 
 /*
  * Decrypts a result of bb_seal() with any of the configured keys. *plain ends with a NUL; the
- * caller frees it with free(). Returns 0, -1 if no key decrypts it, or -2 if memory ran out;
- * bb_reply() with NULL as JSON answers with 503 then.
+ * caller frees it with free(). Returns 0, -1 if no key decrypts it, or -2 if memory ran out. After
+ * -2, bb_reply() with NULL as JSON answers with 503.
  */
 static inline int bb_unseal(struct bb_host *host, const void *sealed, size_t length,
                             const char *purpose, unsigned char **plain, size_t *plain_length)

@@ -1,9 +1,9 @@
 /*
  * Metrics: numbers that a module reports at GET /metrics, in a table of its descriptor. A row is a
- * metric family: one number, or one number for each value of a label. Its name is
+ * metric family: one number, or one number for each value of a label. The name at GET /metrics is
  * busbar_<module>_<name>.
  *
- * Without `read` the host stores the numbers; bb_metric_add() increases them; they survive reloads.
+ * Without `read` the host stores the numbers across reloads, and bb_metric_add() increases them.
  * With `read` the host calls the module for each scrape.
  */
 #ifndef BUSBAR_METRIC_H

@@ -192,8 +192,8 @@ enum bb_command_flag {
     /*
      * The command has no time limit (the default is 30 s). The first SIGINT or SIGTERM does not end
      * the process but makes bb_superseded() true, so that the command can stop cleanly; a second
-     * one ends the process. The host logs only warnings and errors, because the command prints its
-     * progress.
+     * signal ends the process. The host logs only warnings and errors, because the command prints
+     * its progress.
      */
     BB_COMMAND_LONG = 1,
     /*
@@ -249,7 +249,7 @@ struct bb_module {
      * struct bb_need: optional services. If no module provides the service in that version, this
      * module works without it. The provider may be opened after this module, so bb_service()
      * returns the service from `start` on. A name that ends in "*" matches all services with that
-     * prefix, which bb_service_at() lists.
+     * prefix; bb_service_at() lists them.
      */
     struct bb_table wants;
     unsigned flags;       /* enum bb_module_flag */

@@ -1,6 +1,6 @@
 /*
  * The caller of a request: the account to which the bearer token belongs. The module that provides
- * the service "authenticator" fills it in. It lives as long as the request.
+ * the service "authenticator" fills in the struct, which lives as long as the request.
  */
 #ifndef BUSBAR_PRINCIPAL_H
 #define BUSBAR_PRINCIPAL_H

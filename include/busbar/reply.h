@@ -163,11 +163,11 @@ static inline void bb_warn_text(struct bb_request *rq, const char *text)
 }
 
 /*
- * Checks whether the caller may act in the organization `asked`, and sets *organization to it (0:
- * the request names none). Admins may act in any organization, other accounts in their own and in
- * those for which they act. Otherwise answers with 403; but if the account acts for exactly one
- * organization, ignores `asked` with a warning and sets *organization to 0. Returns 0, or the
- * status of the response.
+ * Checks whether the caller may act in the organization `asked` (0: none named), and sets
+ * *organization to `asked`. Admins may act in any organization, other accounts in their own and in
+ * those for which they act. If the caller may not, answers with 403. For an account that acts for
+ * exactly one organization, it instead ignores `asked` with a warning and sets *organization to 0.
+ * Returns 0, or the status of the response.
  */
 static inline int bb_organization(struct bb_request *rq, int64_t asked, int64_t *organization)
 {

@@ -50,9 +50,9 @@ static inline void bb_defer(struct bb_request *rq, void (*undo)(void *), void *a
 
 /*
  * Calls work(rq, arg) with a separate memory arena, and returns the result of `work`. Everything
- * allocated, deferred or queried during the call is released when it ends; earlier memory stays.
- * Use it in jobs and commands that repeat the same work, because their memory would grow until they
- * end. Do not reply in `work`: the headers would be lost. A nested call uses the same arena.
+ * allocated, deferred or queried during the call is released when `work` ends; earlier memory
+ * stays. Use it in jobs and commands that repeat the same work, because their memory would grow
+ * until they end. Do not reply in `work`; the headers would be lost. Nested calls share the arena.
  */
 static inline int bb_scratch(struct bb_request *rq, int (*work)(struct bb_request *rq, void *arg),
                              void *arg)
@@ -142,8 +142,8 @@ struct bb_file {
  * one. Threads of the route's `files_pool` have written the files to `incoming/` in the directory
  * that the setting `files_in` names. If this setting belongs to another module, which is not
  * loaded, the route answers 409 to files. To keep a file, rename or link it within the same file
- * system: the host deletes a file that still has its path when the request ends. The module of the
- * setting must delete files that a crash left in `incoming/`.
+ * system, because the host deletes `path` when the request ends. The module of the setting must
+ * delete files that a crash left in `incoming/`.
  */
 static inline const struct bb_file *bb_file(struct bb_request *rq, size_t index)
 {

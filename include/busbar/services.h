@@ -15,8 +15,8 @@
 struct bb_authenticator {
     size_t size;
     /*
-     * Fills *who from the token (the text after "Bearer "). Returns 0, or the status after it has
-     * answered with bb_fail(). May park. The memory of *who lives until the end of the request.
+     * Fills *who from the token (the text after "Bearer "). Returns 0, or answers with bb_fail()
+     * and returns the status. May park. The memory of *who lives until the end of the request.
      */
     int (*authenticate)(void *state, struct bb_request *rq, const char *token,
                         struct bb_principal *who);
@@ -201,11 +201,11 @@ struct bb_documents {
     /*
      * For the command `MODULE doctor`: prints the contents that have no file, or a file of another
      * size. Checks 50,000 files of the store, or all if the command has the option `all`. Returns
-     * the exit status. `missing` is a statement (struct bb_sql) that finds them. Its parameter $1
-     * (jsonb) is an object with the size of each file whose name, in byte order, is after $2 (text)
-     * and up to $3 (text; null: no end). The statement omits contents added after $4 (bigint, ms
-     * since 1970), and returns up to $5 (bigint) rows: a text for people, the file's size or null,
-     * and the number of all findings.
+     * the exit status. `missing` is a statement (struct bb_sql) that finds these contents. Its
+     * parameter $1 (jsonb) is an object with the size of each file whose name, in byte order, is
+     * after $2 (text) and up to $3 (text; null: no end). The statement omits contents added after
+     * $4 (bigint, ms since 1970), and returns up to $5 (bigint) rows: a text for people, the file's
+     * size or null, and the number of all findings.
      */
     int (*doctor)(struct bb_request *rq, void *missing);
     /*

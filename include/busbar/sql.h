@@ -9,9 +9,9 @@
  * - A unit is a list of statements known in advance, made with bb_unit(), bb_add(), bb_emit() and
  *   bb_commit(). Many units share one commit, so each must either do its work or raise an error: a
  *   statement that finds nothing to do calls the SQL function busbar_require(ok, status, text). If
- *   `ok` is false, it raises SQLSTATE BBnnn, which rolls back the whole unit, and bb_failed()
- *   answers with the status nnn. The host generates ids (bb_next_id(), bb_new_uuid()), so that the
- *   reply is known before the commit.
+ *   `ok` is false, the function raises SQLSTATE BBnnn, which rolls back the whole unit, and
+ *   bb_failed() answers with the status nnn. The host generates ids (bb_next_id(), bb_new_uuid()),
+ *   so that the reply is known before the commit.
  * - bb_transaction() runs a function with a separate connection. Use it for rare operations. The
  *   host commits if the function returns a status below 400, and rolls back otherwise.
  *
@@ -38,7 +38,7 @@ enum bb_sql_flags {
     BB_SQL_WRITE = 1,
     /* The cost of the statement depends on the amount of stored data: lists, searches, counts,
      * totals, exports, large columns. It runs on a separate connection, and each account may use
-     * only a few of these. Without this flag it would delay the statements that share its batch. */
+     * only a few of these connections. Without this flag it would delay its whole batch. */
     BB_SQL_LONG = 2,
     BB_SQL_KEYED = 4, /* the statement is the member `one` of a struct bb_keyed */
     /* A read that may run on a replica (`database.replicas`): lists, searches, exports, logs,
@@ -279,8 +279,8 @@ static inline struct bb_tx *bb_unit(struct bb_request *rq, uint64_t key)
 /*
  * Adds a statement to a unit's list and copies the values, or, in an interactive transaction, runs
  * the statement at once. Statements of `within` hooks are collected, and run together before the
- * publisher's next statement or commit; if one fails, this statement or commit fails. Returns the
- * index for bb_unit_rows(), or -1 (then `return bb_failed(rq)`).
+ * publisher's next statement or commit; if one fails, the publisher's call fails. Returns the index
+ * for bb_unit_rows(), or -1 (then `return bb_failed(rq)`).
  */
 static inline int bb_add(struct bb_request *rq, struct bb_tx *tx, const struct bb_sql *sql,
                          const struct bb_value *values, size_t count)

@@ -14,8 +14,8 @@
  * - when the client closes the connection;
  * - when the client reads so slowly that the queue is full (see `full`) or http.write_timeout
  *   passes;
- * - when its token is no longer valid, or the rights of the account have changed (checked about
- *   twice a second);
+ * - when the client's token is no longer valid, or the rights of the account have changed (both are
+ *   checked about twice a second);
  * - when the host stops, or the generation that opened it is superseded;
  * - when the module calls bb_stream_end() or bb_stream_cut().
  *
@@ -65,8 +65,8 @@ struct bb_stream_options {
 };
 
 /*
- * Turns the response into a stream. Returns 200 with *stream: the handler must return this status
- * and not answer. If http.max_streams are open, the host is stopping, or memory ran out, answers
+ * Turns the response into a stream. Sets *stream and returns 200, which the handler must return
+ * without answering. If http.max_streams are open, the host is stopping, or memory ran out, answers
  * 503 and returns this status; `closed` is not called then.
  */
 static inline int bb_stream_open(struct bb_request *rq, const struct bb_stream_options *options,

@@ -1,6 +1,6 @@
 /*
  * "upstream" 1: HTTP requests to other servers, provided by the module `upstream`. The calling
- * fiber parks until the response arrives, and its loop runs other fibers; a thread of the module
+ * fiber parks until the response arrives, and the loop runs other fibers; a thread of the module
  * sends the request and keeps connections alive. As for webhooks, `upstream` connects only to
  * public addresses and the ports of web servers, plus the addresses and ports that the settings of
  * `upstream` allow. Redirects are not followed, proxies are not used, certificates are verified,

@@ -91,7 +91,7 @@ static const struct bb_sql move = {
 /*
  * $1 conversation, $2 first, $3 last, $4 bytes of text, $5 messages, $6 name, $7 bytes. Does
  * nothing if the part is archived already. Records the latest xid of the messages for live streams
- * (LOST in page.c). Rows from a dump are skipped, because their xid is from another cluster.
+ * (LOST in page.c). Rows from a dump do not count, because their xid is from another cluster.
  */
 static const struct bb_sql archive = {
     "WITH a AS (INSERT INTO chat_archive (conversation_id, first, last, text_bytes, name, bytes)"

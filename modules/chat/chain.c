@@ -2,9 +2,9 @@
  * GET /api/chat/chain/:headUuid
  *
  * Returns the messages of the conversation whose first message has this uuid, in order. Any other
- * uuid is unknown (404). `after` is the number of messages already seen, so that a client can
- * request new messages without storing a cursor. Without `limit` the response has the whole chain:
- * a short chain is sent at once; a longer one is read page by page while it is sent.
+ * uuid gets a 404. `after` is the number of messages already seen, so that a client can request new
+ * messages without storing a cursor. Without `limit` the response has the whole chain: a short
+ * chain is sent at once; a longer one is read page by page while it is sent.
  *
  * With `order=desc` the response has the latest messages, or the latest ones before `before`.
  *
@@ -38,7 +38,7 @@
  * Selects the first and last seq of the archived messages that a page needs (null: none). The page
  * has up to `most` bytes. `order` is DESC if it reads backward, otherwise "". `inside` is false for
  * the part in which the page begins, whose bytes do not count. Parts are selected until they have
- * `most` bytes, and one more, because the page's last message names the uuid of the next message.
+ * `most` bytes. One more part follows, because the page's last message names the next uuid.
  */
 #define ARCHIVED(conversation, condition, inside, order, most)                                     \
     "(SELECT min(a.first) AS first, max(a.last) AS last FROM (SELECT a.*, coalesce(sum("           \

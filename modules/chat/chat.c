@@ -2,11 +2,11 @@
  * Checks which conversations a caller sees and for which e-mails it may act. Also has the state of
  * a generation, the cache of conversations, and the JSON of the API and the events.
  *
- * Admins see all. An OrganizationAdmin or ApiUser sees the conversations of its organizations, and
- * acts in them for any e-mail, except the e-mails of other organizations' accounts. A participant
- * sees the conversation unless it is withheld (the participant's account was approved after the
- * conversation began). A conversation that the caller may not see gets the same response as a
- * conversation that does not exist.
+ * Admins see all conversations. An OrganizationAdmin or ApiUser sees the conversations of its
+ * organizations, and acts in them for any e-mail, except the e-mails of other organizations'
+ * accounts. A participant sees the conversation unless it is withheld (the participant's account
+ * was approved after the conversation began). A conversation that the caller may not see gets the
+ * same response as a conversation that does not exist.
  */
 #include "modules/chat/chat.h"
 
@@ -19,7 +19,7 @@
  * ---- the cache of facts ----
  *
  * Facts change only when a conversation is shared (post.c), which removes them from the cache. A
- * value in the cache is a struct chat_facts and its texts; chat_visible() sets the pointers.
+ * cached value is a struct chat_facts and then its texts; chat_visible() sets the pointers to them.
  */
 
 enum { FACTS_ROOM = 2048 }; /* bytes, enough for two e-mails and a name of 255 characters */
@@ -165,8 +165,8 @@ bool chat_asks_for_another(const struct chat_scope *scope, const char *email)
 }
 
 /*
- * An account without an organization (an Admin) counts as an account of another organization: only
- * the account itself and callers that see everything may act for it.
+ * An account without an organization (an Admin) counts as an account of another organization, so
+ * only the account itself and callers that see everything may act for it.
  */
 void chat_acts_for(struct bb_request *rq, const struct chat_scope *scope, const char *email)
 {

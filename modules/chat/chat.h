@@ -4,10 +4,8 @@
  * Visibility is checked in three ways. A statement that searches for conversations has the scope as
  * its first three parameters (CHAT_SEES). A request that names one conversation calls
  * chat_visible(), which checks its facts (struct chat_facts). Facts are cached, because only
- * sharing changes them. The live stream uses topics (stream.c). chat_acts_for() checks e-mails.
- *
- * Everything runs on the fiber of its request. The loops share the cache and the live stream, which
- * have separate mutexes.
+ * sharing changes them. The live stream uses topics (stream.c). chat_acts_for() checks for which
+ * e-mails a caller may act. Everything runs on the fiber of its request.
  *
  * Functions that return int return 0, or the status of the response sent, unless stated otherwise.
  */
@@ -89,7 +87,7 @@ struct chat_scope {
     bb_b((scope)->all), bb_ints((scope)->organizations, (scope)->organization_count),              \
         bb_t((scope)->own)
 
-/* Channel that notifies all hosts when the chat_facts of a conversation change; payload: its id. */
+/* Channel that notifies all hosts of changed chat_facts; payload: the conversation's id. */
 #define CHAT_CHANNEL "busbar_chat"
 void chat_heard(void *state, const char *payload);
 

@@ -26,7 +26,7 @@
 
 /*
  * Whether the caller gets a participant's name (n1 or n2, a row of account_name()). Only callers
- * that see everything get it before the participant has written or read in the conversation;
+ * that see everything get the name before the participant has written or read in the conversation;
  * otherwise everybody could learn the names of all accounts. Messages and reads before the approval
  * of the account do not count, because others could then write and read for the account's e-mail.
  */

@@ -8,7 +8,7 @@
  *
  * Rejected alternatives:
  * - A NOTIFY in each post: it serializes the commits of the whole cluster. With 16 connections that
- *   insert, PostgreSQL 15 commits 8,000 times a second, and 400 times if each notifies.
+ *   insert, PostgreSQL 15 commits 8,000 times a second, or 400 times if each notifies.
  * - Numbers from a sequence: they become visible out of order, because the transaction with the
  *   lower number may commit later. A reader that requests numbers above the last one would miss
  *   that message.

@@ -280,7 +280,7 @@ int chat_typing(struct bb_request *rq)
 /*
  * ---- PATCH /api/chat/conversations/:id/read ----
  *
- * The statement may wait for the row lock of a post. So it is a unit whose key is the conversation:
+ * The statement may wait for the row lock of a post. It is a unit whose key is the conversation, so
  * it runs on the same connection as posts to this conversation, and does not delay other reads.
  */
 

@@ -3,9 +3,9 @@
  *
  * While a listener exists, each host reads several times a second the events that have become
  * visible since its last snapshot (page.h), and publishes them to topics (busbar/stream.h). A
- * listener joins its topics once all earlier events were sent to it. Until then it lags, because it
- * is new or its queue was full: pages are read for it until it has reached the hub's position. The
- * accounts of lagging listeners take turns, and so do the listeners of an account.
+ * listener lags while it is new, or after its queue was full. Pages are read for a lagging listener
+ * until it has reached the hub's position; then it joins its topics. The accounts of lagging
+ * listeners take turns, and so do the listeners of an account.
  *
  * Positions (cursor.h) are compared as texts: two readers with equal texts are at the same place.
  *
@@ -28,7 +28,7 @@
 
 #define RETRY "retry: 1000\n\n"
 
-/* Sent to a client that may have missed events: it must read its chains again. */
+/* Sent to a client that may have missed events, so that the client reads its chains again. */
 #define RESET "event: reset\ndata: {}\n\n"
 
 /* The topic of all listeners that do not lag. hub_run() sends ids without an event to it. */
@@ -318,7 +318,7 @@ static struct chat_page *hub_read(struct bb_request *rq, struct chat_hub *hub, c
     return NULL;
 }
 
-/* Sends a page to lagging listeners whose position is its start. May park the fiber. */
+/* Sends a page to lagging listeners whose position is the page's start. May park the fiber. */
 static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct chat_page *page)
 {
     struct listener *at, *next;
@@ -338,8 +338,8 @@ static void hub_offer(struct bb_request *rq, struct chat_hub *hub, const struct 
 
 /*
  * Sends pages to the lagging listeners in turns, up to the snapshot that this host has published. A
- * page is sent to all listeners whose position is its start. Returns 0, or -1 if the database does
- * not respond or was replaced.
+ * page is sent to all listeners whose position is the page's start. Returns 0, or -1 if the
+ * database does not respond or was replaced.
  */
 static int hub_serve_lagging(struct bb_request *rq, struct chat_hub *hub)
 {

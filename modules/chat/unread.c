@@ -3,8 +3,8 @@
  *
  * Both routes add stored totals (schema.sql, step 1) and the changes since then. So the cost does
  * not depend on the number of messages or conversations. A caller that names another e-mail also
- * sees the conversations in which both take part. Up to PAIRED of these are read. If there are more
- * than FEW_PAIRED, a second statement, which has BB_SQL_LIST, reads them.
+ * sees the conversations between this e-mail and the caller's. Up to PAIRED of these are read. If
+ * there are more than FEW_PAIRED, a second statement, which has BB_SQL_LIST, reads them.
  */
 #include <string.h>
 
@@ -134,8 +134,8 @@ int chat_unread_devices(struct bb_request *rq)
 enum { PIECE = 5000 /* changes at a time */, PIECES = 32 /* per run */ };
 
 /*
- * Adds the changes of an e-mail to its totals if the oldest is a minute old, or if there are 64. So
- * no e-mail has many changes for long.
+ * Adds the changes of an e-mail to its totals if the oldest change is a minute old, or if there are
+ * 64 changes. So no e-mail has many changes for long.
  */
 static const struct bb_sql add_up = {
     "WITH due AS (SELECT email FROM chat_unread_change GROUP BY email"

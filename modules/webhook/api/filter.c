@@ -6,8 +6,8 @@
  *
  * The predicates use the lax mode of jsonpath, in which comparisons and filters unwrap arrays: a
  * value matches an array that contains it. type() does not unwrap. No predicate is ever unknown,
- * because exists(path ? (condition)) is false if the condition is unknown. So ! can negate each. If
- * a member is missing, its path is empty, and only !exists(path) is true.
+ * because exists(path ? (condition)) is false if the condition is unknown. So each predicate can be
+ * negated. If a member is missing, its path is empty, and only !exists(path) is true.
  */
 #include <string.h>
 

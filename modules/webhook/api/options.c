@@ -213,8 +213,8 @@ static const struct option {
     const char *name; /* of the member */
     /*
      * Checks the member's value, which may be JSON null, and adds the new values of the member's
-     * columns (texts, JSON or null) to `columns`, or refuses the request (bb_end()). NULL: the
-     * host has already checked the value as a field of the body; it is stored in `column`.
+     * columns (texts, JSON or null) to `columns`, or refuses the request (bb_end()). NULL: the host
+     * has already checked the value as a field of the body, and the value is stored in `column`.
      */
     void (*take)(struct bb_request *rq, json_t *value, json_t *columns);
     const char *column; /* set only if `take` is NULL */

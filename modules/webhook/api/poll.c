@@ -6,8 +6,8 @@
  * Ids increase in the order in which transactions get them, but the transactions may commit in a
  * different order. So a response must end with an event before which no further event can appear.
  * Only transactions that began before this event was visible can have lower ids, so the request
- * waits until they have ended. If that takes long, the response ends at the cursor of the shard:
- * the sender has already made sure that no further event can appear below this cursor.
+ * waits until they have ended. If this takes too long, the response ends at the shard's cursor,
+ * because the sender has made sure that no further event can appear below this cursor.
  *
  * A request that waits for events has a fiber and a timer, and uses no connection to the database.
  */
@@ -80,8 +80,8 @@ static const char not_polled[] = "The events of this webhook are sent to its url
 /* ---- GET /api/chat/webhooks/:id/events ---- */
 
 /*
- * $4 consumer, $5 maximum number of events. The last two columns: all transactions with an xid
- * below low_xact have ended, and the statement sees none with an xid of next_xact or above.
+ * $4 consumer, $5 maximum number of events. The last columns are low_xact and next_xact: all
+ * transactions below low_xact have ended, and the statement sees none from next_xact on.
  */
 static const struct bb_sql look = {
     "SELECT h.kind, coalesce(c.committed, 0), c.committed > 0 AND c.committed < h.dropped_to,"

@@ -371,7 +371,7 @@ void webhook_pause_heard(void *state, const char *payload)
 /*
  * ---- PATCH, DELETE and rotate-secret ----
  *
- * Each route changes the row and notifies all hosts in one transaction. Before its response it also
+ * Each route changes the row and notifies all hosts in one transaction. Before the response it also
  * notifies this host's sender, even if the outcome of the commit is unknown. So this host starts no
  * attempt after the response to a DELETE, or to a PATCH that deactivates the webhook.
  */

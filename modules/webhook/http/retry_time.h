@@ -29,9 +29,9 @@ struct retry_delays {
 enum retry_verdict { RETRY_DELIVERED, RETRY_LATER, RETRY_ABANDON };
 
 /*
- * Returns what to do after an attempt. `attempt` counts from 1. `status` 0 means that there was no
- * complete response, `retry_after_s` of 0 or less that it had no Retry-After. `random` is any
- * number, which sets the jitter. With RETRY_LATER, *delay_ms is set to the delay from now.
+ * Returns what to do after an attempt. `attempt` counts from 1. `status` is 0 if there was no
+ * complete response. `retry_after_s` is 0 or less if the response had no Retry-After. `random` is
+ * any number, which sets the jitter. With RETRY_LATER, *delay_ms is set to the delay from now.
  */
 enum retry_verdict retry_time_next(const struct retry_delays *delays, int attempt, int status,
                                    int64_t retry_after_s, uint32_t random, int64_t *delay_ms);

@@ -1,14 +1,14 @@
 /*
  * Signatures of deliveries.
  *
- * X-Webhook-Signature is the HMAC-SHA256 of the exact bytes of the body, in hexadecimal; its key is
+ * X-Webhook-Signature is the HMAC-SHA256 of the exact bytes of the body, in hexadecimal; the key is
  * the secret's text. webhook-signature (Standard Webhooks) is "v1," and the base64 of the
- * HMAC-SHA256 of "id.timestamp.body". Its key is the decoded base64 after "whsec_"; a secret
+ * HMAC-SHA256 of "id.timestamp.body". The key is the decoded base64 after "whsec_"; a secret
  * without this prefix is used as text. The base64 has the standard alphabet, padded or not. While a
  * secret is being replaced, both secrets sign, the new one first.
  *
  * Ed25519 (Standard Webhooks v1a) signs the same text with a private key that never leaves busbar.
- * Its signature is "v1a," and base64. A private key is written as "whsk_" and the base64 of its 32
+ * The signature is "v1a," and base64. A private key is written as "whsk_" and the base64 of its 32
  * bytes, a public key as "whpk_" and base64.
  *
  * `algorithm` is HMAC, which the caller fetches once. Each secret has a keyed context. Each

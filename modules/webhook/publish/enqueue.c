@@ -1,12 +1,12 @@
 /*
  * Enqueues deliveries in the publisher's transaction, with one statement, however many webhooks
- * match. The statement inserts one delivery per webhook. If more than AT_ONCE webhooks match, other
- * requests would wait too long for the transaction: the statement inserts one row that lists the
- * webhooks, and expand.c creates the deliveries after the commit.
+ * match. The statement inserts one delivery per webhook. If more than AT_ONCE webhooks match, it
+ * instead inserts one row that lists the webhooks, because other requests would wait too long for
+ * the transaction. After the commit expand.c creates the deliveries.
  *
- * The statement runs even if this host knows no matching webhook: another host may have registered
- * one, and a webhook must get all events after the response to its POST. If no webhook matches,
- * the statement costs three look-ups in small indexes and no extra round trip.
+ * The statement runs even if this host knows no matching webhook, because another host may have
+ * registered one, and a webhook must get all events after the response to its POST. If no webhook
+ * matches, the statement costs three look-ups in small indexes and no extra round trip.
  *
  * After the commit the deliveries are passed to the sender, which sends to this host's shards and
  * notifies the owners of other shards. A superseded generation notifies all senders, because its

@@ -4,7 +4,7 @@
  * updates these rows when accounts change.
  *
  * A new webhook gets the scope of its creator. Every change of an account is published on the
- * channel of the module auth. Each host that receives it queries the service "accounts" and updates
+ * channel of the module auth. Each host that is notified queries the service "accounts" and updates
  * rows that differ, within a second. A job does the same for all owners each minute, in case a
  * notification was missed. Webhooks of inactive owners get no events, and their waiting deliveries
  * are not sent.

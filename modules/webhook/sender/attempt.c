@@ -29,7 +29,7 @@ struct receiver_sessions {
 
 /*
  * A request to a receiver. Attempts are reused. The libcurl handle is reused too, unless the
- * request failed: libcurl 8.14 (Debian 13) leaks the name of a failed look-up when its handle looks
+ * request failed: libcurl 8.14 (Debian 13) leaks the name of a failed look-up when the handle looks
  * up another name (curl issue 17602).
  */
 struct attempt {
@@ -157,7 +157,7 @@ static bool attempt_may_send(struct http_request *http)
 
 /*
  * Called after the headers of a response. If the receiver has enough other idle connections, makes
- * libcurl close this one after the response. This also ends the extra connections of a burst.
+ * libcurl close this connection after the response. This also ends extra connections of a burst.
  */
 static void attempt_headed(struct http_request *http)
 {
@@ -192,8 +192,8 @@ static curl_socket_t attempt_open_socket(void *arg, curlsocktype purpose,
 }
 
 /*
- * After the end of the lease, another host may send the delivery and later ones. So the kernel must
- * drop bytes that it has not sent yet. Otherwise it would send them when the network works again.
+ * After the end of the lease, another host may send this delivery and later deliveries. So the
+ * kernel must drop unsent bytes, which it would otherwise send when the network works again.
  */
 static int attempt_close_socket(void *arg, curl_socket_t fd)
 {
@@ -660,8 +660,8 @@ static void attempt_judge(struct sender *sender, struct delivery *delivery,
 }
 
 /*
- * Called when a request has ended. If the lease has expired and the request got no response, its
- * outcome is unknown: the attempt does not count, and the next owner of the shard repeats it.
+ * Called when a request has ended. If the lease has expired and the request got no response, the
+ * outcome is unknown. Then the attempt does not count, and the next owner of the shard repeats it.
  */
 static void attempt_done(struct http_request *http)
 {

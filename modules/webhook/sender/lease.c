@@ -4,14 +4,14 @@
  * webhook_tend() renews the lease every two seconds. If it was not renewed for eight seconds, by
  * the clock of the database, any other host deletes the row, which leaves the shards without owner.
  * This host starts no attempt and sends no request later than six seconds after its last heartbeat
- * began, by CLOCK_BOOTTIME, which also counts while the machine is suspended. Then it also resets
- * the connections of the attempts in flight: see attempt_close_socket(). A host that was only
- * suspended finds that its row is gone, drops everything in memory and takes a new id. After the
- * promotion of a standby all hosts get new ids and keep their shards. No host checks the processes
- * of other hosts, because they may be on another machine, or hidden (ProtectProc=invisible).
+ * began, by CLOCK_BOOTTIME, which also counts while the machine is suspended. After these six
+ * seconds it resets the connections of the attempts in flight (attempt_close_socket()). A host that
+ * was only suspended finds that its row is gone, drops everything in memory and takes a new id.
+ * After the promotion of a standby all hosts get new ids and keep their shards. No host checks the
+ * processes of other hosts, because they may be hidden or on another machine.
  *
  * A host that owns more shards than its fair share, or stops, gives shards away: it starts no
- * attempt for them, records its results, and writes a row in webhook_waiting for each attempt in
+ * attempt for them, records their results, and writes a row in webhook_waiting for each attempt in
  * flight. The next owner repeats such an attempt only if this host records no outcome in time.
  */
 #include "modules/webhook/sender/internal.h"
@@ -34,8 +34,8 @@ enum { ME, PAUSED, FAIR, BURIED, FRONTIER, LOW_XACT, NEXT_XACT, OWNED };
 
 /*
  * $1 host, $2 shards, $3 the cursors of all shards, $4 webhooks, $5 the cursors of their backlogs
- * (0: no backlog), $6 deliveries in flight, $7 their webhooks, $8 for how many ms the next owners
- * may not send them, $9 whether the shards are given away
+ * (0: no backlog), $6 deliveries in flight, $7 their webhooks, $8 the ms for which the next owners
+ * may not send these deliveries, $9 whether the shards are given away
  */
 static const struct bb_sql save = {
     "WITH " SENDER_ME ","
@@ -286,7 +286,7 @@ void lease_tend(struct sender *sender)
 
 /*
  * Collects the changed cursors of webhooks. A webhook's cursor is the id before its first
- * unfinished delivery. If shards are given away, also collects their attempts in flight.
+ * unfinished delivery. If shards are given away, also collects the attempts in flight.
  */
 static void lease_note(struct sender *sender, struct saving *saving)
 {

@@ -172,8 +172,8 @@ static bool queue_has_share(const struct queue *queue, enum queue_class class)
 
 /*
  * Deficit round-robin: the flow at the ring's head sends while its byte credit (`deficit`) is
- * positive; otherwise its credit grows by a quantum, and it moves to the end. After a large body a
- * flow may need several quanta; this loop gives them at once.
+ * positive; otherwise the credit grows by a quantum, and the flow moves to the end. After a large
+ * body a flow may need several quanta; this loop gives them at once.
  */
 static struct queue_item *queue_take_of(struct queue *queue, struct queue_ring *ring,
                                         int64_t now_ms)

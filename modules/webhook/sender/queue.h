@@ -3,7 +3,7 @@
  * webhook, with a separate budget; an item is a delivery. The queue links items but does not own
  * them.
  *
- * A flow is in one of three classes, depending on how long its receiver takes. Each class has a
+ * A flow is in one of three classes, depending on how long its attempts take. Each class has a
  * share of the slots, so that a slow receiver does not delay the deliveries to other receivers:
  *
  *   fast   the last attempt ended within QUEUE_SLOW_MS     half of the slots; cap grows
@@ -16,17 +16,16 @@
  * high rate, and a distant receiver needs many. The rate is the rate of recent deliveries plus the
  * rate that would send the waiting items within a second.
  *
- * An attempt uses a slot only while it is young. After QUEUE_YOUNG_MS it no longer counts against
- * its class, so hanging receivers, however many, delay other flows only briefly; after
- * QUEUE_SLOW_MS its flow becomes slow. So more than `slots` attempts may be in flight, up to
- * QUEUE_CROWD times as many. Every slow flow may have one attempt in flight. It gets another one
- * only while all slow flows together have fewer attempts in flight, young or not, than a quarter of
- * the slots.
+ * An attempt uses a slot only while it is young (for QUEUE_YOUNG_MS), so hanging receivers, however
+ * many, delay other flows only briefly. After QUEUE_SLOW_MS the flow of the attempt becomes slow.
+ * More than `slots` attempts may be in flight, up to QUEUE_CROWD times as many. Every slow flow may
+ * have one attempt in flight. A slow flow may have more only while all slow flows together have
+ * fewer attempts in flight, young or not, than a quarter of the slots.
  *
  * Within a class, flows take turns by deficit round-robin over bytes.
  *
  * A flow may hold a limited number of items and bytes. queue_admit() refuses further items, which
- * stay in the table. A flow that is not fast, or fails, may hold an eighth of the limits. Items
+ * stay in the database. A flow that is not fast, or fails, may hold an eighth of the limits. Items
  * between two attempts (resting) count as held.
  *
  * Only one thread may use a queue. The caller passes the time, in ms of the monotonic clock.
@@ -125,7 +124,7 @@ struct queue_item *queue_take(struct queue *queue, int64_t now_ms);
 /* Ends the item's attempt. The item rests until queue_again() or queue_release(). */
 void queue_finished(struct queue *queue, struct queue_item *item, bool delivered, int64_t now_ms);
 
-/* Reverses queue_take() for an item that was not sent: puts it at the head of its flow. */
+/* Reverses queue_take() for an item that was not sent: puts the item at the head of its flow. */
 void queue_put_back(struct queue *queue, struct queue_item *item);
 
 /* Moves a resting item to the head of its flow; a low item goes to the head of the low items. */

@@ -47,8 +47,8 @@ enum {
     " LIMIT s.most) k JOIN webhook_waiting w ON w.id = k.id)"
 
 /*
- * $1 webhooks, $2 ids after which their logs are read (-1: their waiting rows are read), $3 ids up
- * to which the log may have finished deliveries, $4 maximum numbers of deliveries, $5 ids of bodies
+ * $1 webhooks, $2 ids after which to read their logs (-1: read their waiting rows), $3 ids up to
+ * which the log may have finished deliveries, $4 maximum numbers of deliveries, $5 ids of bodies
  * that are in memory. The age of a delivery counts from the time of its retry, if it has one,
  * because a retry policy may delay the retry for a day.
  */

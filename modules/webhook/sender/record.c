@@ -1,6 +1,6 @@
 /*
  * Records results, hundreds in one statement, which locks the row of this host (SENDER_ME). To take
- * over the shards, another host deletes this row, so it waits until the statement has ended. Later
+ * over the shards, another host deletes this row, and so waits until the statement has ended. Later
  * statements of this host find no row and record nothing.
  */
 #include "modules/webhook/sender/internal.h"
@@ -250,11 +250,11 @@ bool record_has_given(const struct sender *sender)
 }
 
 /*
- * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and a
- * few hundredths per result. So results wait a little for further results, unless there are enough,
- * or the next deliveries can be read only after these results have left memory. While shards are to
- * be given away, a statement starts only if results of these shards wait: lease_give() has to wait
- * for each statement, and results of other shards keep arriving.
+ * A statement costs PostgreSQL half a millisecond, most of it for the plan and the commit, and each
+ * result costs a few hundredths of a millisecond. So results wait a little for further results,
+ * unless there are FEW, or the next deliveries can be read only after these have left memory. While
+ * shards are to be given away, a statement starts only if results of these shards wait:
+ * lease_give() has to wait for each statement, and results of other shards keep arriving.
  */
 int64_t record_at(const struct sender *sender)
 {

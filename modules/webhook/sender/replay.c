@@ -1,7 +1,7 @@
 /*
  * Replays: the deliveries of a period are sent again. A row in webhook_replay has the conditions
- * and a cursor. The owner of the shard queues only a few of these deliveries at a time: the others
- * need no memory and can be canceled. A replay is sent after the webhook's other deliveries.
+ * and a cursor. The owner of the shard queues only a few of these deliveries at a time, so that the
+ * others need no memory and can be canceled. A replay is sent after the webhook's other deliveries.
  */
 #include "modules/webhook/sender/internal.h"
 

@@ -10,7 +10,7 @@ enum { PACE_BYTES = 16 * 1024 * 1024, PACE_BURST_US = 1000000, PACE_PROBES = 8 }
  * Rate limits of webhooks: at most `limit` attempts start in any period. A ring has the times of
  * the last `limit` starts; the next attempt may start one period after the oldest of them. Only the
  * owner of the shard sends, so the limit holds for all hosts together. A new owner does not know
- * the attempts of the previous one, and waits for one period.
+ * the attempts of the previous owner, and waits for one period.
  *
  * In addition, each host sends at most PACE_BYTES of bodies per second for all webhooks of an
  * account together. Otherwise an account with many webhooks and large events could use all the
