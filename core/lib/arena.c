@@ -12,7 +12,7 @@
 #define FIRST_BLOCK 3072 /* bytes; enough for a request with its HTTP transaction */
 #define IDLE_BLOCKS 512  /* first blocks that a thread keeps for the next arenas */
 #define LAST_BLOCK 65536
-#define LARGEST ((size_t)1 << 32) /* larger requests are bugs */
+#define LARGEST ((size_t)1 << 32) /* larger sizes are bugs */
 
 /* Header of a block; the memory for callers follows. malloc() aligns blocks to 16 bytes. */
 struct block {

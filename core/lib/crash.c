@@ -369,7 +369,7 @@ static void crash_names(struct report *of)
     }
 }
 
-/* Writes the frames as text, even if crash_names() has faulted, as on a truncated file. */
+/* Writes the frames as text. Names are missing if crash_names() has faulted on a truncated file. */
 static void crash_stack(struct report *of)
 {
     char text[FRAME_TEXT], *stack = of->who.stack;

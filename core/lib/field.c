@@ -14,7 +14,7 @@
 
 enum { EMAIL_MAX = 254 /* bytes */ };
 
-/* The place of a value; converted to a name like "reads[3].value" only for a problem. */
+/* The place of a value. place_name() converts it to a text such as "reads[3].value". */
 struct place {
     const struct place *up; /* the containing place; NULL: the outermost object */
     const char *name;       /* NULL: item `index` of the list `up` */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #define JSON_DEPTH_MAX 64
-#define JSON_COMMAS_MAX 100000 /* the library needs up to 1 us for each member */
+#define JSON_COMMAS_MAX 100000 /* 0.1 s, because jansson needs up to 1 us for each member */
 
 struct json_problem {
     char text[160];

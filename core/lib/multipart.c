@@ -39,7 +39,7 @@ static char *multipart_quoted(char **at)
 }
 
 /*
- * Takes the next parameter of a header's value; *at is after the preceding ';'. Sets the name and
+ * Reads the next parameter of a header's value; *at is after the preceding ';'. Sets the name and
  * the unquoted value, both modified in place. Returns 1, 0 at the end, or -1 if malformed.
  */
 static int multipart_parameter(char **at, char **name, char **value)
@@ -186,7 +186,7 @@ static const char *multipart_header(struct head *head, const char *name, char *v
     return NULL;
 }
 
-/* Takes and unfolds the next line. Returns NULL after the last one. */
+/* Returns the next line, unfolded in place; NULL after the last line. */
 static char *multipart_next_line(char **lines)
 {
     char *line = *lines, *end = strstr(line, "\r\n");

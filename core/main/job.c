@@ -19,7 +19,7 @@ static struct job_record *job_log_record_of(struct engine *engine, const char *n
     struct job_record **at = &engine->job_log;
     char label[JOB_NAME_SIZE];
 
-    snprintf(label, JOB_NAME_SIZE, "%s", name); /* the loop below makes it a valid label */
+    snprintf(label, JOB_NAME_SIZE, "%s", name); /* the loop below makes it a valid metric label */
     for (char *c = label; *c; c++)
         if (*c == '"' || *c == '\\' || *c == '\n')
             *c = '_';
@@ -153,7 +153,7 @@ static void job_entry(struct core_request *rq)
     pg_tx_end(tx);
 }
 
-/* Records the result. If `again` is set, starts the next run, but not after jobs_end(). */
+/* Records the result. If `again` is set, starts the next run, unless jobs_end() was called. */
 static void job_ended(struct core_request *rq)
 {
     const struct job_run *run = (struct job_run *)(void *)rq;

@@ -172,7 +172,7 @@ static bool supervisor_run(int argc, char **argv, int *status)
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD};
     bool serve = false;
 
-    /* supervises `serve` only with these options; otherwise, cli_main() runs the command */
+    /* only `serve` without other options is supervised; else cli_main() runs the command */
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
 
