@@ -29,7 +29,7 @@ struct token_claims {
     char jti[37];      /* UUID of the session, in lower case */
     int64_t issued_s;  /* iat, seconds since 1970 */
     int64_t expires_s; /* exp */
-    char role[24];     /* for the client's information; the service reads it from the database */
+    char role[24];     /* informs clients; the service reads the role from the database */
     bool client;       /* kind: "client", or "session" if false */
 };
 

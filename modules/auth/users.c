@@ -47,7 +47,7 @@ struct change {
 
 /*
  * The caller has changed the password, and may have waited for a login that had locked the account.
- * Only separate, later statements see the session of that login.
+ * The statements here begin after this wait, so they see the session of that login.
  */
 int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t account,
                           const char *session)

@@ -21,7 +21,7 @@ enum {
 };
 
 struct reader_row {
-    int64_t number;    /* counted from the `number` of bulk_reader_begin(); blank rows count */
+    int64_t number;    /* starts at `number` of bulk_reader_begin(); blank rows are counted */
     size_t begin, end; /* positions; `end` is after the line end (of a CRLF: after the CR) */
     size_t count;
     const char *const *cells; /* NUL-terminated; valid only during the callback */

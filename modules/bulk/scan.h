@@ -64,7 +64,7 @@ void scan_read(void *read);
 
 /* A name that a row reserves for a period (struct bb_bulk_claim). */
 struct scan_claim {
-    unsigned char name[SHA256_DIGEST_LENGTH]; /* its hash */
+    unsigned char name[SHA256_DIGEST_LENGTH]; /* hash of the name */
     int64_t from, until;
     int32_t number;  /* of the row */
     int32_t column;  /* index of the column that a problem names; -1: none */

@@ -122,9 +122,9 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 /* ---- changed devices ---- */
 
 /*
- * If the capacity of a device is corrected, energy above its old ceiling may now be certified, so
- * its cycles become due again. The hook only notes the device. The job marks the cycles later,
- * because the hook would not find a cycle that is being issued at the same time.
+ * If the capacity of a device is corrected, its cycles become due again, because energy above the
+ * old ceiling may be certified after all. The hook only notes the device. The job marks the cycles
+ * later, because the hook would not find a cycle that is being issued at the same time.
  *
  * $1 device. Updates an existing row, so that the job can delete this row only after the commit.
  */

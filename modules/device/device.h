@@ -107,7 +107,7 @@ struct device_documents {
     const char *rows;           /* JSON array for device_documents_add(); NULL: no documents */
     const char *shown;          /* JSON array as the API shows it */
     size_t begun;               /* number of new objects, each with a row in device_upload */
-    const char *const *uploads; /* the names of these objects */
+    const char *const *uploads; /* names of the new objects */
     int64_t until_ms;           /* deadline for removing them, see struct store_keep */
 };
 

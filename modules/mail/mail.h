@@ -2,11 +2,11 @@
  * mail: sends the mails of other modules over SMTP.
  *
  * The service "mail" writes a mail to the outbox, a table, in the caller's transaction. On each
- * host a worker takes the mails that are due, one at a time, and sends them. Before it sends a
- * mail, it sets the time of the next attempt in the same statement that reads the mail. So no other
- * host sends the mail at the same time, and another attempt is made if the host dies. If the host
- * dies after the server has accepted the mail, but before it deletes the row, the mail is sent
- * twice with the same Message-ID.
+ * host a worker takes the mails that are due, one at a time, and sends them. The statement that
+ * reads a mail also sets the time of the next attempt. So no other host sends the mail at the same
+ * time, and another attempt is made if the host dies. If the host dies after the server has
+ * accepted the mail, but before the row was deleted, the mail is sent twice with the same
+ * Message-ID.
  */
 #ifndef MAIL_MAIL_H
 #define MAIL_MAIL_H

@@ -14,8 +14,8 @@
 
 enum {
     IDLE_MS = 5000,      /* between two queries of the outbox; bb_wake() shortens it */
-    LEAVE_MS = 2000,     /* a stopping worker ends its SMTP session this long before its deadline */
-    LEASE_MARGIN_S = 10, /* a worker leases a mail for twice the SMTP timeout and this time */
+    LEAVE_MS = 2000,     /* time before a worker's deadline at which it ends the SMTP session */
+    LEASE_MARGIN_S = 10, /* added to the lease of a mail, which is twice the SMTP timeout */
     RETRY_MAX_S = 4 * 3600,
     SETTLE_ATTEMPTS = 3,
     CONNECT_MS = 10000,
