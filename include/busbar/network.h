@@ -12,7 +12,7 @@
 
 struct bb_network {
     struct in6_addr base;
-    int prefix; /* length in bits of the IPv6 address: an IPv4 prefix plus 96 */
+    int prefix; /* length in bits; 96 more for an IPv4 network, which is mapped into IPv6 */
 };
 
 /* Sets *address to the IPv4-mapped IPv6 address ::ffff:a.b.c.d. */

@@ -113,7 +113,7 @@ struct bb_keyed {
 
 enum bb_value_kind { BB_V_NULL, BB_V_TEXT, BB_V_INT, BB_V_BYTES, BB_V_INTS, BB_V_TEXTS };
 
-/* A parameter; the data it points to is read before the call returns. */
+/* A parameter. `data` is read before the call returns. */
 struct bb_value {
     enum bb_value_kind kind;
     const void *data; /* text (NUL-terminated), bytes, int64_t[], or const char *[] */
@@ -290,8 +290,8 @@ static inline int bb_add(struct bb_request *rq, struct bb_tx *tx, const struct b
 
 /*
  * Runs and commits the unit, answers with `status` and `json`, starts the committed hooks, and
- * returns the status. Takes ownership of `json`. On failure returns 0 without an answer: then the
- * caller returns bb_failed(rq), or checks bb_sqlstate() first.
+ * returns the status. Takes ownership of `json`. On failure returns 0 without an answer. The
+ * caller then returns bb_failed(rq), or checks bb_sqlstate() first.
  */
 static inline int bb_commit(struct bb_request *rq, struct bb_tx *unit, int status, json_t *json)
 {

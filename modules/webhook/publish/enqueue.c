@@ -13,8 +13,8 @@
  * own sender is ending. All functions run on the fiber of the request.
  *
  * In an interactive transaction, events with the same name and audience (the events of a bulk
- * upload's rows, for example) are gathered: one statement enqueues up to MOST of them. To
- * keep the order of events, the gathered events are enqueued before an event that differs.
+ * upload's rows, for example) are gathered: one statement enqueues up to MOST of them. To keep the
+ * order of events, the gathered events are enqueued before an event that differs.
  */
 #include "modules/webhook/publish/publish.h"
 

@@ -25,7 +25,7 @@ void webhook_refresh_owners(struct bb_request *rq); /* a job */
 /* Returns the declaration of an event; NULL: no module declares it. */
 const struct bb_event_descriptor *webhook_event(struct bb_request *rq, const char *name);
 
-/* Called in the transaction that raises an event: enqueues its deliveries. Returns 0 or -1. */
+/* Enqueues an event's deliveries in the transaction that raises the event. Returns 0 or -1. */
 int webhook_within(struct bb_request *rq, struct bb_tx *tx, const struct bb_event *event,
                    void *state);
 

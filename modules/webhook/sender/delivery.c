@@ -176,7 +176,7 @@ void delivery_unsettled(struct sender *sender, struct delivery *delivery)
     delivery_end(sender, delivery);
 }
 
-/* Removes a flow's waiting deliveries from memory: its webhook may stay inactive for days. */
+/* Removes a flow's waiting deliveries from memory. The webhook may stay inactive for days. */
 void delivery_put_back(struct sender *sender, struct queue_flow *flow)
 {
     for (struct queue_item *item = TAILQ_FIRST(&flow->waiting), *next; item; item = next) {

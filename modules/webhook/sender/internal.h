@@ -179,7 +179,7 @@ struct subscription {
     struct subscription *unread_next;
     int64_t used_ms;
     struct health health;
-    size_t abandoned; /* deliveries abandoned since the last log line about it */
+    size_t abandoned; /* deliveries abandoned since the last log line about this */
     int64_t abandoned_told_ms;
 };
 
@@ -402,7 +402,7 @@ void db_task_send(struct sender *sender, struct db_task *db_task,
                   void (*work)(struct bb_request *rq, struct db_task *db_task),
                   void (*back)(struct sender *sender, struct db_task *db_task));
 struct bb_value db_task_shards(struct bb_request *rq, const struct db_task *db_task);
-/* Adds the first two columns of the rows to the task's pairs. Sets `ok` to whether rows is set. */
+/* Adds the first two columns of the rows to the task's pairs. Sets `ok` unless `rows` is NULL. */
 void db_task_read(struct bb_request *rq, struct db_task *db_task, const struct bb_rows *rows);
 
 /* Notifies the owner of the webhook's shard, or `all` hosts, of a new delivery. id 0: the webhook
@@ -438,7 +438,7 @@ void subscription_due(struct sender *sender, struct subscription *subscription, 
 void subscriptions_changed(struct sender *sender, const struct pairs *webhooks, bool all);
 void subscriptions_read(struct sender *sender);
 void subscriptions_clean(struct sender *sender);
-void subscriptions_drop(struct sender *sender, uint64_t shards);          /* when a lease changes */
+void subscriptions_drop(struct sender *sender, uint64_t shards); /* resets their webhooks */
 void rate_note(struct sender *sender, struct subscription *subscription); /* an attempt started */
 /* Returns whether the webhook may send this many bytes now. If not, sets paced_ms. */
 bool rate_admits(struct sender *sender, struct subscription *subscription, size_t bytes);

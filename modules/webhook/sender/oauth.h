@@ -1,7 +1,7 @@
 /*
  * Access tokens of OAuth 2.0 (client credentials, RFC 6749) for the requests of a webhook. A token
  * is cached until shortly before it expires. Attempts of the webhook wait while a token is
- * requested. The sender's HTTP client sends the request, so the target guard checks its address.
+ * requested. The sender's HTTP client sends the request, so the target guard checks the endpoint.
  *
  * The worker owns everything, except while a database task reads the row of a webhook.
  */

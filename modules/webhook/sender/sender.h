@@ -41,9 +41,9 @@ struct sender_item {
 
 /*
  * Call after deliveries of one event were committed. This host sends the deliveries of its shards;
- * the owners of other shards are notified within 20 ms. This host sends a `test` even
- * if another host owns the shard: a row in webhook_waiting keeps the owner from sending the test
- * for sender_hold_ms(). The waiter of a test always gets a report.
+ * the owners of other shards are notified within 20 ms. This host sends a `test` even if another
+ * host owns the shard: a row in webhook_waiting keeps the owner from sending the test for
+ * sender_hold_ms(). The waiter of a test always gets a report.
  */
 void sender_committed(struct sender *sender, const struct sender_event *event,
                       const struct sender_item *items, size_t count, bool test);
@@ -72,7 +72,7 @@ void sender_heard(struct sender *sender, const char *payload);
 
 /*
  * Call after a change or deletion of a webhook was committed (0: any webhook may have changed).
- * From then on no attempt for the webhook starts before the sender has read its row again.
+ * From then on no attempt for the webhook starts before the sender has read the row again.
  */
 void sender_changed(struct sender *sender, int64_t webhook);
 
