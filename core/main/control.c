@@ -123,7 +123,7 @@ int control_connect(const char *path, int flags)
     return -1;
 }
 
-/* Creates the socket. The host's umask (077) gives it the mode 0600 from the beginning. */
+/* Creates the socket with the mode 0600. Before the chmod(), the umask (077) excludes others. */
 static int control_listen(struct control *control)
 {
     struct sockaddr_un address;

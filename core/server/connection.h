@@ -75,7 +75,7 @@ struct connection {
     bool lingers; /* closed with connection_linger(), because the client may have sent more data */
     struct quota_charge counted; /* 1 while the connection counts against the limits */
     int drops_status;            /* set by connection_drops_body(): the response's status; else 0 */
-    int64_t drops_ms;            /* monotonic time at which the sweep stops the body */
+    int64_t drops_ms;            /* monotonic time for the sweep to call connection_stop_body() */
     struct reader reader;
     enum connection_set in_set;
     uint32_t set_events;            /* `events` of libmicrohttpd's last EPOLL_CTL_ADD */

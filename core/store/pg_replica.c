@@ -14,8 +14,8 @@
  * Positions of different timelines must not be compared. So a position includes the mark of its
  * timeline, a random value that a host has stored on this timeline. A replica that has the row of
  * the mark has replayed WAL of this timeline. A standby of a former primary does not have the row,
- * even if its WAL is longer and its timeline has the same number. The mark must be the replica's
- * newest: a standby of the next primary has a newer mark, too.
+ * even if its WAL is longer and its timeline has the same number. In addition, the mark must be the
+ * newest one in the replica: a standby of the next primary has this mark, but also a newer one.
  *
  * The replica executes two statements in one batch: the first one, `replayed`, waits until the
  * server has replayed up to the position, and checks the mark. The second one is the statement of

@@ -289,8 +289,8 @@ static int import_take(struct bb_request *rq, struct import *import)
 /* ---- the failed rows ---- */
 
 /*
- * Replaces control characters, so that the content of a file cannot control the terminal. CR is
- * removed, because a terminal does not need it.
+ * Replaces control characters, so that the content of a file cannot control the terminal. A CR
+ * before an LF is removed, because a terminal does not need it.
  */
 static void import_tame(struct csv *csv)
 {
