@@ -4,7 +4,7 @@
  *
  * Because a client can send thousands of large bodies, all large bodies together are limited to
  * http.max_bodies bytes. An account, or without a token an address, may use a part of them
- * (http.bodies_per_account, in percent).
+ * (http.bodies_per_account percent, or http.client_percent if this is 0).
  */
 #ifndef CORE_BODY_H
 #define CORE_BODY_H

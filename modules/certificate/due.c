@@ -122,11 +122,11 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 /* ---- changed devices ---- */
 
 /*
- * If the capacity of a device is corrected, its cycles become due again, because energy above the
- * old ceiling may be certified after all. The hook only notes the device. The job marks the cycles
+ * If a change of a device may raise its ceiling, its cycles with energy above the old ceiling are
+ * due again, because more may be certified. The hook only notes the device. The job marks cycles
  * later, because the hook would not find a cycle that is being issued at the same time.
  *
- * $1 device. Updates an existing row, so that the job can delete this row only after the commit.
+ * $1 device. Updates an existing row: this locks it, so the job deletes it only after the commit.
  */
 static const struct bb_sql note = {"INSERT INTO certificate_changed (device) VALUES ($1::bigint)"
                                    " ON CONFLICT (device) DO UPDATE SET device = excluded.device",
