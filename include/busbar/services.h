@@ -22,7 +22,7 @@ struct bb_authenticator {
                         struct bb_principal *who);
 };
 
-/* A request for the audit log, see bb_audit(). Its members live as long as the request. */
+/* A request that the audit log records, see bb_audit(). Its members live as long as the request. */
 struct bb_audited {
     size_t size;
     const struct bb_route *route;

@@ -211,9 +211,9 @@ int auth_command_user_add(struct bb_request *rq)
 /* ---- /api/admin/users: the Admin's operations ---- */
 
 /*
- * Creates an active account that no password matches until its owner uses the link in the mail. If
- * an OrganizationAdmin sends the invitation, the account is approved only when its owner uses the
- * link, so that nobody can claim the e-mail of another person for an organization.
+ * Creates an account with the status Active. No password matches until the owner uses the link in
+ * the mail. If an Admin invites, the account is approved at once; otherwise only by the link, so
+ * that an OrganizationAdmin cannot claim the e-mail of another person for the organization.
  */
 int auth_invite(struct bb_request *rq)
 {

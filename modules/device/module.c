@@ -23,15 +23,15 @@ static const char *const stores[] = {"directory", "s3", NULL};
 #define SETTINGS struct device_settings
 static const struct bb_field settings[] = {
     {.type = BB_NUMBER, .min = YIELD_MIN, .max = YIELD_MAX, .fallback = "2000",
-     SETTING(default_yield,
-        "Yield of a device in kWh per kW and year, if the device has none and yields lacks its country.")},
+     SETTING(default_yield, "Yield in kWh per kW and year of a device that has no yield and "
+        "whose country is not in `yields`.")},
     {.type = BB_OBJECT, .fallback = "{}", SETTING(yields,
         "Yields of countries in kWh per kW and year, for example {DE: 950, ES: 1600}.")},
     SETTING_CHOICE(store, stores, "directory",
         "Where documents are stored: in the directory `documents`, or in an S3 bucket."),
     SETTING_TEXT(documents, BB_NOT_BLANK, 1024, "/var/lib/busbar/documents",
-        "Directory of the documents. With the store directory, all hosts must share it; with the "
-        "store s3, it holds temporary files of each host."),
+        "Directory of the documents. If `store` is directory, all hosts must share it. If `store` "
+        "is s3, it holds temporary files of each host."),
     {.type = BB_TEXT, .max = 1024, .fallback = "",
      SETTING(s3_endpoint, "URL of the S3 server. The name of the bucket is appended to its path."),
      .example = "https://s3.eu-central-1.amazonaws.com"},

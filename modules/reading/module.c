@@ -1,7 +1,7 @@
 /*
  * The tables of the reading module, the functions that open and close it, and the job
  * reading.partitions. The tables are hand-formatted, because clang-format would spread a row over
- * six lines. The fields in tables that reading.h declares are in the order of statements' columns.
+ * six lines. In the tables that reading.h declares, fields are in the order of the SQL columns.
  */
 #include "modules/common/csv.h"
 #include "modules/common/slots.h"

@@ -3,7 +3,7 @@
  * is cached until shortly before it expires. Attempts of the webhook wait while a token is
  * requested. The sender's HTTP client sends the request, so the target guard checks the endpoint.
  *
- * The worker owns everything, except while a database task reads the row of a webhook.
+ * The database task that reads a webhook creates a struct oauth; then only the worker uses it.
  */
 #ifndef WEBHOOK_OAUTH_H
 #define WEBHOOK_OAUTH_H

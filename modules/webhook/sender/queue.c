@@ -73,7 +73,7 @@ void queue_flow_init(struct queue_flow *flow)
     TAILQ_INIT(&flow->waiting);
 }
 
-/* A flow that is slow, fails or is new may hold an eighth. More items would cause bursts. */
+/* A flow that is new, slow or failing may hold an eighth of `limit`; more would cause bursts. */
 size_t queue_part(const struct queue_flow *flow, size_t limit)
 {
     bool in_stride = flow->class == QUEUE_FAST && flow->cap > 1;

@@ -57,7 +57,7 @@ bool rate_admits(struct sender *sender, struct subscription *subscription, size_
     int64_t now_us = 1000 * sender->now_ms, least_us = now_us - PACE_BURST_US;
     int64_t account = subscription->parts->account;
     struct rate *rate = &subscription->rate;
-    struct pace *pace = NULL; /* the account's, or an unused one; NULL: all are in use */
+    struct pace *pace = NULL; /* the account's, or an unused one; NULL: all probed are in use */
 
     for (uint64_t i = 0; i < PACE_PROBES && (!pace || pace->account != account); i++) {
         struct pace *at = &sender->paces[((uint64_t)account + i) % SENDER_PACES];
