@@ -73,7 +73,7 @@ static void supervisor_spawn(void)
         /* blocked until the server process has handlers, because these signals would end it */
         sigaddset(&mask, SIGHUP);
         sigaddset(&mask, SIGUSR1);
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* without a supervisor, nothing restarts this process */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with the supervisor, which alone restarts it */
         if (getppid() != parent)
             _exit(1);
         snprintf(number, sizeof number, "%d", supervisor.file);

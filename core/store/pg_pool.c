@@ -139,7 +139,7 @@ static struct pg_request *pool_take_any(struct pg_conn *conn, bool *again)
     return queued ? pool_taken(conn, BB_CONTAINER_OF(queued, struct pg_request, queued)) : NULL;
 }
 
-/* Removes and returns the next request; skips owners that have used up their share of the batch. */
+/* Removes and returns the next request. Skips owners that have no share left or must pause. */
 static struct pg_request *pool_take_next(struct pg_conn *conn, size_t gathered)
 {
     for (unsigned i = conn->queue.flows; i; i--) {

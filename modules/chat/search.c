@@ -8,12 +8,12 @@
  * There is no index on the texts, because every post would have to update it, and because a search
  * in it would read the matches of all organizations first. Instead, a statement reads the messages
  * of the conversations that the caller sees, in the order of their latest activity, until it has
- * read SCAN messages. The newest matches in them come first. After the last of these matches, the
- * next page continues with the following conversations. So the cost of a page has a limit, and a
- * caller with up to SCAN messages gets all matches in the order of their times.
+ * read SCAN messages. The newest matches in them come first. When all these matches are returned,
+ * the next page reads the following conversations. So the cost of a page has a limit, and a caller
+ * with up to SCAN messages gets all matches in the order of their times.
  *
  * A cursor is "<last activity>-<id>-<time>-<conversation>-<place>": the conversation after which
- * the page begins, and the last message of the previous page; 0 if there is none.
+ * the page begins to read, and the message after which its matches begin; 0: at the first one.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -96,8 +96,8 @@ static const char *search_words(struct bb_request *rq)
 
 /* Times are in microseconds. Numbers that the client has not sent are 0. */
 struct cursor {
-    int64_t last, id;                  /* the conversation after which the page begins */
-    int64_t time, conversation, place; /* the last message of the previous page */
+    int64_t last, id;                  /* the conversation after which the page begins to read */
+    int64_t time, conversation, place; /* the message after which its matches begin */
 };
 
 static struct cursor search_cursor(struct bb_request *rq)

@@ -239,7 +239,7 @@ static const char *fields_degrees(struct bb_request *rq, const json_t *value, do
 }
 
 /*
- * Accepts a date, or an ISO 8601 date and time; without an offset, the time is local to the plant.
+ * Accepts a date, or an ISO 8601 date and time; keeps the date as it is written, without the time.
  * A date is in the future only if it has not begun anywhere on Earth.
  */
 static const char *fields_date(struct bb_request *rq, const char *text, const char **problem)

@@ -51,8 +51,8 @@ enum column { ID, START, END, WH, UNIT, TYPE, CREATED, STORED };
 static const struct bb_sql list_few = {LIST, BB_SQL_REPLICA}, list_many = {LIST, BB_SQL_LIST};
 
 /*
- * $1 device, $2 type or null, $3 start, $4 end, $5 reading_void.id of the last row seen, $6 not
- * used, $7 number of readings
+ * $1 device, $2 type or null, $3 start, $4 end, $5 reading_void.id of the last row seen, $6 a
+ * text that is never null, so it has no effect, $7 number of readings
  */
 static const struct bb_sql list_voided = {
     "SELECT " READING ", " BB_SQL_MS("r.voided_at") ", r.email, r.reason, r.id FROM reading_void r"
