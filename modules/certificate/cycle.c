@@ -304,7 +304,7 @@ int64_t certificate_cycles(struct bb_request *rq, bool *more)
 
         count = rows ? bb_count(rq, rows) : 0;
         if (!rows) {
-            certificate_step_failed(rq, "looking for cycles that have ended");
+            certificate_step_failed(rq, "the search for ended cycles");
             failures++;
         }
         for (size_t row = 0; row < count && !*more; row++) {

@@ -95,7 +95,7 @@ static int due_transaction(struct bb_request *rq, void *looked)
  */
 int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 {
-    static const char step[] = "finding the cycles that are due";
+    static const char step[] = "the search for due cycles";
     struct certificate *certificate = rq->state;
     int64_t after = atomic_load(&certificate->looked), until;
     struct looked looked = {.size = LOOKED, .after = after, .rest = after > 0};
@@ -181,5 +181,5 @@ int64_t certificate_recheck(struct bb_request *rq, bool *more)
         found = bb_scratch(rq, recheck_next, &last);
     atomic_store(&certificate->rechecked, found ? last : 0);
     *more = found > 0 || (!found && first > 0);
-    return found < 0 ? certificate_step_failed(rq, "looking at devices that were changed") : 0;
+    return found < 0 ? certificate_step_failed(rq, "the check of changed devices") : 0;
 }

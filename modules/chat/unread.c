@@ -70,8 +70,8 @@ static const struct bb_sql count_many = {ONE " CROSS JOIN LATERAL (" COUNT_SEEN(
                                          BB_SQL_LIST};
 
 /*
- * Selects up to NAMES device names with the latest messages from the stored totals; for another
- * e-mail, up to NAMES of each organization. Also selects all names that are in chat_unread_change.
+ * From the stored totals, OF_ACCOUNT selects up to NAMES device names with the latest messages, and
+ * OF_ORGANIZATIONS up to NAMES of each organization. DEVICES adds all names in chat_unread_change.
  */
 #define TOTAL "u.organisation, u.withheld, u.name, u.messages, u.last_at"
 #define LATEST " ORDER BY u.last_at DESC LIMIT " NAMES

@@ -556,8 +556,8 @@ void attempts_start(struct sender *sender)
 /* ---- responses ------------------------------------------------------------------------------ */
 
 /*
- * Returns up to KEPT bytes of external text as JSON, with '?' for control characters. If the text
- * is not UTF-8, all non-ASCII bytes are replaced, too. NULL: out of memory.
+ * Returns up to KEPT bytes of external text as JSON, with '?' for control characters except tab, CR
+ * and LF. If the text is not UTF-8, all non-ASCII bytes are replaced, too. NULL: out of memory.
  */
 static json_t *attempt_text(const char *text, size_t length)
 {
