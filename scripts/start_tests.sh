@@ -36,8 +36,13 @@ started() {
     done
 }
 
+# Stops a ./start that still runs because the tests were interrupted.
+stop_started() {
+    [ -z "${start_pid:-}" ] || kill -TERM "$start_pid" 2>/dev/null || true
+}
+
 ended() { # SECONDS: returns 0 if ./start ends in time, with status 0
-    local left=$(($1 * 200)) # a busy machine takes ten times as long
+    local left=$(($1 * 200)) status=0 # a busy machine takes ten times as long
 
     while kill -0 "$start_pid" 2>/dev/null && [ "$left" -gt 0 ]; do
         left=$((left - 1))
@@ -47,9 +52,12 @@ ended() { # SECONDS: returns 0 if ./start ends in time, with status 0
         kill -TERM "$start_pid"
         kill -TERM "$start_pid"
         wait "$start_pid"
+        start_pid=
         return 1
     }
-    wait "$start_pid"
+    wait "$start_pid" || status=$?
+    start_pid=
+    return "$status"
 }
 
 # Checks that start_pages, or another test, runs every page that has an `sh' block.
