@@ -298,8 +298,8 @@ const struct bb_field auth_account_fields[] = {ACCOUNT};
 static const struct bb_field change_reply[] = {
     ACCOUNT,
     {.name = "conversations", .type = BB_INT, .flags = BB_VOLATILE,
-     .help = "Only when the account was just approved or got another e-mail: how many existing "
-             "conversations have that e-mail."},
+     .help = "Only when the account was just approved, or is approved and got another e-mail: how "
+             "many existing conversations have that e-mail."},
 };
 static const struct bb_field number_item[] = {NUMBER("id", "2")};
 static const struct bb_field organization_name[] = {NUMBER("id", "2"),
