@@ -355,7 +355,7 @@ static const struct bb_command commands[] = {
              "`busbar doctor`."},
 };
 static const struct bb_need needs[] = {{"accounts", 1}};
-static const struct bb_need wants[] = {{"readings", 1}, {"certificates", 1}};
+static const struct bb_need wants[] = {{"certificates", 1}};
 
 // clang-format on
 
