@@ -153,7 +153,23 @@ static void job_entry(struct core_request *rq)
     pg_tx_end(tx);
 }
 
-/* Records the result. If `again` is set, starts the next run, unless jobs_end() was called. */
+/*
+ * Makes a job start again at once after a run that asked for it. After jobs_end(), the live
+ * generation may have a job with this name: then that one starts.
+ */
+static void job_repeat(struct job *job)
+{
+    struct engine *engine = job->loop->engine;
+
+    if (job->timer.node.set) {
+        timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
+    } else if (!engine_hold(engine)) {
+        jobs_call(engine, job->descriptor->name);
+        engine_unhold(engine);
+    }
+}
+
+/* Records the result of a run. */
 static void job_ended(struct core_request *rq)
 {
     const struct job_run *run = (struct job_run *)(void *)rq;
@@ -177,8 +193,8 @@ static void job_ended(struct core_request *rq)
     }
     pthread_mutex_unlock(&engine->lock);
     job->running = false;
-    if (job->again && job->timer.node.set)
-        timer_set(&job->loop->timers, &job->timer, job->loop->now_ms);
+    if (job->again)
+        job_repeat(job);
     request_free(rq);
 }
 

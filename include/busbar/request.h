@@ -230,9 +230,9 @@ static inline void bb_print_text(struct bb_request *rq, const char *text)
 
 /*
  * Makes a job run again after other jobs that are due, instead of after `every_s`. Call it in a job
- * whose run ends with work left. It has no effect if the host is stopping or a newer generation
- * runs the job. Keep each run to about a second, so that it does not delay shutdown and requests
- * that wait for a connection.
+ * whose run ends with work left. It has no effect if the host is stopping, or if a reload has
+ * disabled the module. Keep each run to about a second, so that it does not delay shutdown and
+ * requests that wait for a connection.
  */
 static inline void bb_again(struct bb_request *rq)
 {

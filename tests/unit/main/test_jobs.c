@@ -72,17 +72,24 @@ TEST(jobs_run_one_after_another_after_a_start)
     ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* with the host's own */
 }
 
+/* Runs the only message that was posted to the loop. */
+static void deliver(void)
+{
+    struct message *message = STAILQ_FIRST(&loop.inbox);
+
+    ck_assert_ptr_nonnull(message);
+    ck_assert_ptr_null(STAILQ_NEXT(message, next));
+    STAILQ_INIT(&loop.inbox);
+    message->run(message);
+}
+
 TEST(a_called_job_runs_at_once)
 {
     pause_note(&engine, NULL);
     ck_assert(!jobs_call(&engine, "test"));
     ck_assert(jobs_call(&engine, "test.c"));
     ck_assert(jobs_call(&engine, "test.c")); /* has no further effect */
-    struct message *message = STAILQ_FIRST(&loop.inbox);
-
-    ck_assert_ptr_null(STAILQ_NEXT(message, next));
-    STAILQ_INIT(&loop.inbox);
-    message->run(message);
+    deliver();
     ck_assert_uint_eq(pass(2 * STEP_MS), 1);
     ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1); /* the other jobs run when they are due */
 }
@@ -95,17 +102,40 @@ TEST(jobs_run_one_after_another_after_a_pause)
     ck_assert_uint_eq(pass(SPREAD_MS), JOBS + 1);
 }
 
-TEST(jobs_run_one_after_another_after_a_pause_with_a_reload)
+/* Gives the loop the jobs of a next generation. The caller frees the result, the jobs before. */
+static struct jobs *reload(void)
 {
     struct jobs *before = jobs;
 
-    pause_note(&engine, "the test");
-    ck_assert_uint_eq(pass(PAUSE_MS), 0);
-    jobs = jobs_new(&engine, &generation);
+    generation.jobs = jobs = jobs_new(&engine, &generation);
     ck_assert_ptr_nonnull(jobs);
     jobs_begin(jobs, before, &loop);
     jobs_end(before, &loop);
+    return before;
+}
+
+TEST(a_job_that_asks_to_run_again_does_so_after_a_reload)
+{
+    pause_note(&engine, NULL);
+    ck_assert_uint_eq(pass(2 * SPREAD_MS), JOBS + 1);
+    struct core_request *rq = LIST_FIRST(&loop.alive);
+
+    api_again(&rq->pub);
+    struct jobs *before = reload();
+
+    STAILQ_INIT(&loop.ready); /* no run waits any more */
+    STAILQ_INIT(&loop.patient);
+    rq->ended(rq);
+    deliver();
+    ck_assert_uint_eq(pass(STEP_MS), JOBS + 1); /* the run after the reload has begun */
     free(before);
+}
+
+TEST(jobs_run_one_after_another_after_a_pause_with_a_reload)
+{
+    pause_note(&engine, "the test");
+    ck_assert_uint_eq(pass(PAUSE_MS), 0);
+    free(reload());
     pause_note(&engine, NULL);
     ck_assert_uint_eq(pass(SPREAD_MS), JOBS + 1);
 }
