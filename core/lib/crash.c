@@ -552,9 +552,13 @@ static void crash_exited(const char *how)
     int nobody = 0;
     ucontext_t here;
 
-    if (!atomic_load(&installed) || atomic_load(&agreed) || getpid() != owner ||
-        getcontext(&here) || !atomic_compare_exchange_strong(&reporter, &nobody, self))
+    if (!atomic_load(&installed) || atomic_load(&agreed) || getpid() != owner || getcontext(&here))
         return;
+    if (!atomic_compare_exchange_strong(&reporter, &nobody, self)) {
+        if (nobody != self)
+            crash_rest(OTHERS_MS); /* the other thread reports, and ends the process */
+        return;
+    }
     report.sent = true;
     report.exit = how;
     report.context = &here;
