@@ -66,7 +66,7 @@ async function measure (page) {
 }
 
 async function main () {
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--disable-gpu', '--no-first-run'], chromiumSandbox: false })
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium-headless-shell', args: ['--disable-gpu', '--no-first-run'], chromiumSandbox: false })
   try {
     const context = await browser.newContext({ locale: 'en-GB', viewport: { width: 1440, height: 900 } })
     const page = await context.newPage()

@@ -24,7 +24,7 @@ let browser
 
 before(async () => {
   fs.mkdirSync(pictures, { recursive: true })
-  browser = await chromium.launch({ executablePath: process.env.BUSBAR_CHROMIUM ?? '/usr/bin/chromium', args: flags, chromiumSandbox: Boolean(process.env.BUSBAR_SANDBOX) })
+  browser = await chromium.launch({ executablePath: process.env.BUSBAR_CHROMIUM ?? '/usr/bin/chromium-headless-shell', args: flags, chromiumSandbox: Boolean(process.env.BUSBAR_SANDBOX) })
 })
 after(() => browser?.close())
 
