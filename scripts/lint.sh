@@ -81,11 +81,12 @@ lint_includes() {
 # cppcheck does not know _Noreturn, and treats NULL as an int in calls for which POSIX requires a pointer. It needs the
 # loops of sys/queue.h and jansson.h, and does not read system headers by itself.
 lint_cppcheck() {
-    (cd "$top" && cppcheck --quiet --std=c11 --language=c --error-exitcode=1 --inline-suppr -j2 \
-        --enable=warning,performance,portability --suppress=missingIncludeSystem \
-        --suppress='*:/usr/include/*' --suppress=varFuncNullUB -D_GNU_SOURCE -D__linux__ \
+    choose_files
+    printf '%s\n' "${chosen[@]}" | grep -v '^tests/' | (cd "$top" && cppcheck --quiet --std=c11 --language=c \
+        --error-exitcode=1 --inline-suppr -j2 --file-list=- --enable=warning,performance,portability \
+        --suppress=missingIncludeSystem --suppress='*:/usr/include/*' --suppress=varFuncNullUB -D_GNU_SOURCE -D__linux__ \
         '-D_Noreturn=__attribute__((noreturn))' "--include=/usr/include/$(gcc -print-multiarch)/sys/queue.h" \
-        --include=/usr/include/jansson.h -I include -I . -I build/gcc core modules)
+        --include=/usr/include/jansson.h -I include -I . -I build/gcc)
 }
 
 # clang's warnings are errors here, so that no build with clang is needed. -Wreserved-identifier, unlike clang-tidy's
@@ -98,75 +99,80 @@ code_of() {
     sed 's,/[/*] *NOLINT,NOLINT&,' | gcc -fpreprocessed -dD -E -P -x c - 2>/dev/null
 }
 
-# Sets `recent` and `eighth`, which choose the files for clang-tidy's analyzer in `./test all`: the files of the product
-# whose code, or whose headers' code, the last 16 commits changed, and an eighth of the others. Each commit checks the
-# next eighth, so eight commits check all files. A changed header in include/ does not choose files, because nearly all
-# files include it. Without the history, all files are chosen.
-choose_analyzed() {
-    local changed file before now
+# Prints the files of the product that include one of these headers, according to the preprocessor.
+includers() { # HEADERS
+    (cd "$top" && c_files | grep -v '^tests/' | xargs gcc -MM "${lint_flags[@]}" "${includes[@]}") |
+        sed -e ':next' -e '/\\$/ { N; s/\\\n//; b next' -e '}' -e "s,$top/,,g" |
+        awk -v headers="$1" '
+            BEGIN { split(headers, list); for (i in list) changed[list[i]] = 1 }
+            { for (i = 3; i <= NF; i++) if ($i in changed) { print $2; next } }'
+}
 
+# Sets `chosen`, once in a run, to the files that cppcheck and clang-tidy check. In `./test all` these are the files whose
+# code the last 16 commits changed, the files of the product that include such a header, and an eighth of the others.
+# Each commit checks the next eighth, so eight commits check all files. Headers of include/ and tests/ do not choose
+# files, because most files include them. Otherwise, or without the history, these are all files.
+chosen=()
+choose_files() {
+    local changed file headers= names=" " before now eighth includes
+
+    [ ${#chosen[@]} -eq 0 ] || return 0
+    mapfile -t chosen < <(c_files)
+    [ -n "${whole:-}" ] || return 0
     [ "$(git -C "$top" rev-parse --is-shallow-repository 2>/dev/null)" = false ] &&
-        changed=$(cd "$top" && git diff --name-only HEAD~16 -- core modules 2>/dev/null &&
-            git ls-files -o --exclude-standard -- core modules) || {
-        say "lint: tidy: the analyzer checks all files, because the last 16 commits are unknown"
+        changed=$(cd "$top" && git diff --name-only HEAD~16 -- core modules tests 2>/dev/null &&
+            git ls-files -o --exclude-standard -- core modules tests) || {
+        say "lint: cppcheck and tidy check all files, because the last 16 commits are unknown"
         return
     }
-    recent="no file"
     for file in $(grep '\.[ch]$' <<<"$changed"); do
         before=$(git -C "$top" show "HEAD~16:$file" 2>/dev/null | code_of) &&
-            now=$(code_of 2>/dev/null <"$top/$file") && [ -n "$now" ] && [ "$before" = "$now" ] ||
-            recent+=$'\n'$file
+            now=$(code_of 2>/dev/null <"$top/$file") && [ -n "$now" ] && [ "$before" = "$now" ] && continue
+        case $file in
+        tests/*.h) ;;
+        *.h) headers+=" $file" ;;
+        *) names+="$file " ;;
+        esac
     done
+    lint_includes
+    names+=$(includers "$headers" | tr '\n' ' ')
     eighth=$(($(git -C "$top" rev-list --count HEAD) % 8))
-    say "lint: tidy: the analyzer checks the files that changed after $(git -C "$top" rev-parse --short HEAD~16), and" \
-        "eighth $((eighth + 1)) of 8 of the others; ./test lint tidy checks all"
+    say "lint: cppcheck and tidy check the files that changed after $(git -C "$top" rev-parse --short HEAD~16), and" \
+        "eighth $((eighth + 1)) of 8 of the others; ./test lint checks all"
+    mapfile -t chosen < <(for file in "${chosen[@]}"; do
+        now=$(cksum <<<"$file")
+        [ $((${now%% *} % 8)) -ne "$eighth" ] && [[ $names != *" $file "* ]] || printf '%s\n' "$file"
+    done)
 }
 
-# Returns 0 if the analyzer has to check a file of the product. FILES has the file and the headers that it includes, one
-# per line.
-is_analyzed() { # FILE FILES
-    local number
-
-    case $1 in
-    tests/*) return 1 ;;
-    esac
-    [ "$eighth" ] || return 0
-    number=$(cksum <<<"$1")
-    [ $((${number%% *} % 8)) -ne "$eighth" ] || return 0
-    grep -qxF "$recent" <<<"$2"
-}
-
-# tidy_one FILE FLAG…: checks a file, unless it was clean before with the same headers of the tree and checks.
+# tidy_one FILE FLAG…: checks a file, unless it was clean before with the same headers of the tree and checks. The
+# analyzer checks only the product.
 tidy_one() {
-    local file=$1 without=-clang-analyzer-* files sum output
+    local file=$1 without= files sum output
     shift
 
     files=$(clang -MM "$@" "$file" | sed 's/^[^ ]*: //; s/\\$//' | xargs realpath --relative-to=.) || return 1
     # shellcheck disable=SC2086 # words are wanted
     sum=$cache/$(cat - $files <<<"$checks" | sha256sum | cut -c1-64)
-    [ ! -e "$sum.analyzed" ] || return 0
-    if is_analyzed "$file" "$files"; then
-        without=
-        sum+=.analyzed
-    fi
     [ ! -e "$sum" ] || return 0
+    [[ $file != tests/* ]] || without=-clang-analyzer-*
     output=$(clang-tidy --quiet --checks="$without" "$file" -- "$@" 2>&1) && : >"$sum" && return 0
     printf '%s\n' "$output"
     return 1
 }
 
 lint_tidy() {
-    local includes checks cache=$top/build/tidy recent= eighth=
+    local includes checks cache=$top/build/tidy
 
     (need_gcc) || return 1
+    choose_files
     lint_includes
     mkdir -p "$cache"
-    [ -z "${whole:-}" ] || choose_analyzed
     checks=$(cd "$top" && cat .clang-tidy tests/.clang-tidy scripts/lint.sh && clang-tidy --version)
-    export checks cache recent eighth
-    export -f is_analyzed tidy_one
-    c_files | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c 'tidy_one "$@"' tidy {} "${lint_flags[@]}" \
-        "${lint_warnings[@]}" "${includes[@]}")
+    export checks cache
+    export -f tidy_one
+    printf '%s\n' "${chosen[@]}" | (cd "$top" && xargs -P "$(nproc)" -I{} bash -c 'tidy_one "$@"' tidy {} \
+        "${lint_flags[@]}" "${lint_warnings[@]}" "${includes[@]}")
 }
 
 lint_format() {
