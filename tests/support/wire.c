@@ -46,6 +46,20 @@ struct wire *wire_open(const struct host *host)
     return wire_open_from(host, "127.0.0.1", 0);
 }
 
+int wire_stall(const struct host *host, const char *path, const char *token)
+{
+    struct wire *wire = wire_open_from(host, "127.0.0.1", 4096);
+    struct pollfd readable = {.fd = wire->fd, .events = POLLIN};
+    char head[13] = "";
+
+    ck_assert(wire_say(wire, "GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", path,
+                       token));
+    ck_assert_int_eq(poll(&readable, 1, 60000), 1);
+    ck_assert_int_eq(recv(wire->fd, head, 12, MSG_WAITALL), 12);
+    ck_assert_str_eq(head, "HTTP/1.1 200");
+    return wire->fd;
+}
+
 void wire_close(struct wire *wire, bool hard)
 {
     struct linger linger = {.l_onoff = 1, .l_linger = 0};

@@ -29,6 +29,10 @@ struct wire *wire_open(const struct host *host);
  * buffer of that size. */
 struct wire *wire_open_from(const struct host *host, const char *address, int receive_bytes);
 
+/* Requests a large response from a host, and reads only the first bytes of it, so that the host
+ * cannot send all of it. Fails the test if its status is not 200. Returns the connection. */
+int wire_stall(const struct host *host, const char *path, const char *token);
+
 /* Closes the connection, with a reset if `hard`. */
 void wire_close(struct wire *wire, bool hard);
 

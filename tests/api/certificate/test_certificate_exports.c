@@ -3,7 +3,6 @@
  * that their clients do not read hold no connection to the database, delay no list, and are limited
  * for each account and in total.
  */
-#include <poll.h>
 #include <sys/socket.h>
 
 #include "meter.h"
@@ -14,15 +13,13 @@
 #define LOG "/api/certificate-log"
 #define EXPORT LOG "/export.csv"
 
-enum { DEVICES = 200, GROWTH_KB = 4096, STALLED = 4 };
+enum { ENTRIES = 40000, DEVICES = 200, GROWTH_KB = 4096, STALLED = 4 };
 
 static struct person *m, *b;
-static int entries;
 
 /* Adds days of a group of devices in m's organization, and one group in b's. */
 static void fill(void)
 {
-    entries = repetitions(60000, 100000);
     sql_run(db,
             text("INSERT INTO device (id, uuid, organisation, external_id, attributes, created_at,"
                  " updated_at) SELECT 1000 + n, gen_random_uuid(), %jd, 'd' || n, '{}', now(),"
@@ -35,7 +32,7 @@ static void fill(void)
     sql_run(db, text("INSERT INTO certificate SELECT n, gen_random_uuid(), %jd, 7, '2016-01-01Z'"
                      "::timestamptz + n * interval '1 day', '2016-01-02Z'::timestamptz"
                      " + n * interval '1 day', 1000000, now() FROM generate_series(1, %d) n",
-                     m->organization, entries / DEVICES));
+                     m->organization, ENTRIES / DEVICES));
     sql_run(db,
             "INSERT INTO certificate_entry (certificate, organisation, group_id, device, start_at,"
             " end_at, wh, status) SELECT c.id, c.organisation, 7, d.id, c.start_at, c.end_at,"
@@ -112,12 +109,12 @@ TEST(an_export_of_a_large_log_is_complete_and_needs_constant_memory)
     int64_t growth = process_status(host->pid, "VmHWM:") - before;
     struct totals totals = totals_of(csv->body);
 
-    ck_assert_int_eq(totals.rows, entries);
+    ck_assert_int_eq(totals.rows, ENTRIES);
     ck_assert_int_eq(totals.rows, of_m("count(*)"));
     ck_assert_int_eq(totals.wh, of_m("sum(wh)"));
     ck_assert_int_eq(totals.ids, of_m("sum(id)"));
     ck_assert(totals.ordered);
-    ck_assert_uint_gt(csv->length, (size_t)entries * 100);
+    ck_assert_uint_gt(csv->length, ENTRIES * 100);
     ck_assert_int_gt(before, 0);
     ck_assert_msg(process_shadowed() || growth < GROWTH_KB, "memory grew by %jd KiB for %zu bytes",
                   growth, csv->length);
@@ -125,22 +122,6 @@ TEST(an_export_of_a_large_log_is_complete_and_needs_constant_memory)
 }
 
 /* ---- clients that do not read ---- */
-
-/* Begins an export and reads only the first bytes of the response. */
-static int stalled_export(const struct person *who)
-{
-    struct wire *wire = wire_open_from(host, "127.0.0.1", 4096);
-    struct pollfd readable = {.fd = wire->fd, .events = POLLIN};
-    char head[13] = "";
-
-    ck_assert(wire_say(wire,
-                       "GET " EXPORT " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n",
-                       who->token));
-    ck_assert_int_eq(poll(&readable, 1, 60000), 1);
-    ck_assert_int_eq(recv(wire->fd, head, 12, MSG_WAITALL), 12);
-    ck_assert_str_eq(head, "HTTP/1.1 200");
-    return wire->fd;
-}
 
 /* Reads a stalled response to its end; returns whether the last chunk came: it is complete. */
 static bool read_on(int fd, size_t *total)
@@ -168,7 +149,7 @@ TEST(exports_that_are_not_read_hold_no_connection_and_delay_no_list)
     size_t bytes;
 
     for (int i = 0; i < STALLED; i++)
-        fds[i] = stalled_export(m);
+        fds[i] = wire_stall(host, EXPORT, m->token);
     sql_soon(db, "SELECT (count(*) = 0)::int FROM pg_stat_activity WHERE datname = 'exports'"
                  " AND application_name = 'busbar' AND query LIKE '%certificate_entry%'"
                  " AND (state <> 'idle' OR backend_xmin IS NOT NULL)");
@@ -180,7 +161,7 @@ TEST(exports_that_are_not_read_hold_no_connection_and_delay_no_list)
         ck_assert_uint_eq(json_array_size(ck_status(list, 200)->json), 100);
     }
     ck_assert(read_on(fds[0], &bytes));
-    ck_assert_uint_gt(bytes, (size_t)entries * 100);
+    ck_assert_uint_gt(bytes, ENTRIES * 100);
     for (int i = 1; i < STALLED; i++)
         close(fds[i]);
     WAIT_UNTIL(export_of(m, "?start=2016-01-05&end=2016-01-06")->status == 200, 10000);
@@ -189,12 +170,12 @@ TEST(exports_that_are_not_read_hold_no_connection_and_delay_no_list)
 TEST(an_export_in_progress_at_a_reload_is_complete)
 {
     const char *const reload[] = {"reload", NULL};
-    int fd = stalled_export(m);
+    int fd = wire_stall(host, EXPORT, m->token);
     size_t bytes;
 
     ck_assert_int_eq(host_command(host, NULL, reload), 0);
     ck_assert(read_on(fd, &bytes));
-    ck_assert_uint_gt(bytes, (size_t)entries * 100);
+    ck_assert_uint_gt(bytes, ENTRIES * 100);
 }
 
 TEST(exports_are_limited_to_four_per_account_and_five_in_total)
@@ -202,12 +183,12 @@ TEST(exports_are_limited_to_four_per_account_and_five_in_total)
     int fds[STALLED];
 
     for (int i = 0; i < STALLED; i++)
-        fds[i] = stalled_export(m);
+        fds[i] = wire_stall(host, EXPORT, m->token);
     struct answer *more =
         ck_error(export_of(m, ""), 429, "Too many exports in progress for this account");
 
     ck_assert_str_eq(answer_header(more, "Retry-After"), "5");
-    int other = stalled_export(admin_of(host));
+    int other = wire_stall(host, EXPORT, admin_of(host)->token);
     struct answer *full = ck_error(export_of(b, ""), 503, "Too many exports in progress");
 
     ck_assert_str_eq(answer_header(full, "Retry-After"), "5");
