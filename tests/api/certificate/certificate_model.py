@@ -5,12 +5,12 @@ Makes a random platform over HTTP: devices, groups, readings that are on time, l
 are voided and sent again, devices that join and leave, groups that are renamed and end. It computes
 independently which energy must be certified and which is carried. The host's export must be the same.
 
-usage: certificate_model.py exact|kills STATE SECONDS STEPS
+usage: certificate_model.py exact|kills STATE STEPS
 
 exact   nobody else issues: each certificate and its entries must equal the model's
 kills   runs of the job are killed, and others issue, too: only sums are compared
 STATE   a file with the model's state; if it exists, the run continues from it
-STEPS   stop after this step, or after SECONDS; the sums are compared after step MODEL_LAST
+STEPS   stop after this step; the sums are compared after step MODEL_LAST
 
 Environment: MODEL_URL, MODEL_TOKEN (of an OrganizationAdmin), MODEL_ADMIN (of an Admin), MODEL_ISSUE and
 MODEL_SQL (commands, as JSON), MODEL_SEED, MODEL_DEVICES, MODEL_GROUPS, MODEL_DAYS (of a step), MODEL_LAST.
@@ -510,7 +510,7 @@ def begin(model, platform, steps):
 
 
 def main():
-    mode, state, seconds, steps = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
+    mode, state, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
     exact = mode == "exact"
     if os.path.exists(state):
         with open(state, "rb") as file:
@@ -522,8 +522,8 @@ def main():
     last = int(os.environ["MODEL_LAST"])
     if model.start is None:
         begin(model, platform, last)
-    until, first = time.monotonic() + seconds, model.step
-    while model.step < steps and time.monotonic() < until:
+    first = model.step
+    while model.step < steps:
         model.step += 1
         Day(model, platform).run()
         if not exact:
