@@ -7,9 +7,8 @@
 #include "talk.h"
 
 enum {
-    BACKFILL = 12000,
+    BACKFILL = 10000,
     ABOVE = BACKFILL * 4 / 5, /* the others are below the threshold */
-    LONG_BACKFILL = 20000,
     CHUNK = 1000,
     MOST_CHUNKS = 6,
     MEMORY_KB = 16 * 1024
@@ -82,9 +81,9 @@ static struct call reading_call(const char *key, const char *type, int64_t start
 }
 
 /* Slows chunks down, so that there is time to act between the first chunk and the last. */
-static void slow_down(void)
+static void slow_down(const char *seconds)
 {
-    sql_trigger(db, "AFTER INSERT ON certificate_entry", "PERFORM pg_sleep(0.2)");
+    sql_trigger(db, "AFTER INSERT ON certificate_entry", text("PERFORM pg_sleep(%s)", seconds));
 }
 
 static void speed_up(void)
@@ -95,7 +94,7 @@ static void speed_up(void)
 TEST(readings_submitted_during_a_long_backfill_wait_for_few_chunks)
 {
     begin("history_long");
-    slow_down();
+    slow_down("0.2");
     backfill(days_ago(1900), BACKFILL);
     pid_t job = meter_issue_start(host);
 
@@ -157,7 +156,7 @@ TEST(a_reading_stored_before_the_position_of_a_chunk_is_issued)
 {
     begin("history_late");
     host_kill(host);
-    backfill(days_ago(1900), BACKFILL);
+    backfill(days_ago(1900), 2 * CHUNK);
     sql_run(db, "INSERT INTO certificate_history SELECT device, max(end_at) - interval '1 day',"
                 " max(end_at) FROM reading GROUP BY device");
     ck_assert(host_run(host));
@@ -211,7 +210,7 @@ static void read_hours(int device, int hours)
 /* The rows of a chunk share its transaction's id. */
 TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit)
 {
-    enum { DEVICES = 3000, HOURS = 2500, BAD = 1700, MOST = DEVICES / 10 };
+    enum { DEVICES = 2000, HOURS = 1500, BAD = 1700, MOST = DEVICES / 10 };
     begin("history_many");
     host_kill(host);
     crowd(DEVICES);
@@ -236,13 +235,13 @@ TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit)
 TEST(a_backfill_delays_stops_and_device_changes_by_one_turn_at_most)
 {
     begin_with("history_turns", ONE_CONNECTION);
-    slow_down();
-    backfill(days_ago(1900), LONG_BACKFILL);
+    slow_down("0.4");
+    backfill(days_ago(1900), BACKFILL);
     WAIT_UNTIL(entries() > 0, 30000);
     ask(m, 200, NULL, "PATCH /api/device/other {'address':'x'}");
-    ck_assert_int_lt(entries(), LONG_BACKFILL * 4 / 5);
+    ck_assert_int_lt(entries(), ABOVE);
     host_stop(host);
-    ck_assert_int_lt(entries(), LONG_BACKFILL * 4 / 5);
+    ck_assert_int_lt(entries(), ABOVE);
     speed_up();
     ck_assert(host_run(host));
     certificates_await(db);

@@ -7,7 +7,7 @@
 
 #include "certificates.h"
 
-enum { READINGS = 3, WH = 2000, LARGE = 20, TURN_US = 700000 /* longer than a turn of a run */ };
+enum { READINGS = 3, WH = 2000, TURN_US = 700000 /* longer than a turn of a run */ };
 
 #define SHORT "  statement_timeout: 400\n"
 #define BATCH "  statement_timeout: 1000\n"
@@ -62,11 +62,11 @@ TEST(entries_locked_by_another_run_are_skipped)
 /* A certificate of any size is settled in parts. */
 TEST(entries_of_large_certificates_are_settled_in_parts)
 {
-    int entries = repetitions(2000, 3000);
+    enum { LARGE = 20, ENTRIES = 2000 };
 
     certificates_alone("job_large", BATCH);
-    request(LARGE, entries);
-    settle_rest(LARGE * entries);
+    request(LARGE, ENTRIES);
+    settle_rest(LARGE * ENTRIES);
 }
 
 static void read_meters(int devices, int unused)
@@ -94,17 +94,15 @@ static void make_stale(const char *tables[2], void (*fill)(int rows, int each), 
 
 TEST(stale_statistics_of_certificates_make_no_batch_slow)
 {
-    int many = repetitions(5000, 6000);
-
     certificates_alone("job_stale", BATCH);
-    make_stale((const char *[]){"certificate", "certificate_entry"}, request, many);
-    settle_rest(many);
+    make_stale((const char *[]){"certificate", "certificate_entry"}, request, 5000);
+    settle_rest(5000);
 }
 
 TEST(stale_statistics_of_readings_make_no_batch_slow)
 {
     certificates_alone("job_fresh", BATCH);
-    make_stale((const char *[]){"reading_device", NULL}, read_meters, repetitions(10000, 12000));
+    make_stale((const char *[]){"reading_device", NULL}, read_meters, 10000);
     run_short();
     sql_is(db, 0, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL");
 }
@@ -150,12 +148,12 @@ static void expect_measured(int id, int64_t readings)
 
 TEST(devices_with_years_of_readings_become_due_over_several_statements)
 {
-    int devices = repetitions(20, 30);
+    enum { DEVICES = 20, HOURS = 6000 };
 
     certificates_alone("job_years", SHORT);
-    group(1, 1001, devices, "monthly", 6000, 60);
+    group(1, 1001, DEVICES, "monthly", HOURS, 60);
     issue_all();
-    expect_measured(1, devices * INT64_C(6000));
+    expect_measured(1, DEVICES * HOURS);
 }
 
 TEST(a_device_with_readings_every_two_minutes_delays_no_other_group)
