@@ -4,7 +4,7 @@
  */
 #include "bulk.h"
 
-enum { PLANTS = 100, SOON_MS = 60000 };
+enum { PLANTS = 100, PART = 1000, SOON_MS = 60000 };
 
 static struct postgres *pg;
 static const char *database;
@@ -16,8 +16,8 @@ static void begin(const char *name)
 {
     struct host_spec spec = bulk_spec(name, false);
 
-    rows = repetitions(4000, 10000);
     kills = repetitions(2, 5);
+    rows = (kills + 1) * PART;
     pg = postgres_make(name, true);
     the_postgres = pg;
     spec.database = database = database_make(pg, name);
@@ -132,20 +132,18 @@ static void make_gate(const char *id)
 {
     sql_run(db, "CREATE TABLE gate AS SELECT 0::bigint AS row");
     sql_trigger(db, text("BEFORE UPDATE ON bulk_job FOR EACH ROW WHEN (NEW.id = '%s')", id),
-                "WHILE NEW.cursor > (SELECT row FROM gate) LOOP PERFORM pg_sleep(0.005); END LOOP");
+                "WHILE NEW.cursor > (SELECT row FROM gate) LOOP PERFORM pg_sleep(0.02); END LOOP");
 }
 
 /* Kills the host at a random row in the first half of each part; the gate is at the part's end. */
 static void run_disturbed(const struct person *who, const char *id, unsigned seed)
 {
-    int part = rows / (kills + 1);
-
     make_gate(id);
     for (int i = 0; i < kills; i++) {
-        set_gate((int64_t)(i + 1) * part);
+        set_gate((i + 1) * PART);
         if (!i)
             ck_status(bulk_post(who, id, "confirm"), 200);
-        await_row(id, (int64_t)i * part + rand_r(&seed) % (part / 2));
+        await_row(id, i * PART + rand_r(&seed) % (PART / 2));
         ck_assert(!is_finished(id));
         if (i == kills / 2)
             take_database_away();
