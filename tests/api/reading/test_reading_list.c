@@ -205,12 +205,14 @@ TEST(a_refused_reading_is_kept_with_its_reason)
 
 TEST(refused_readings_are_limited_per_request_and_organization)
 {
-    const char *key = plant("flooding");
+    int64_t device = meter_make(host, m, "flooding", 10, days_ago(100)), count = 0;
 
-    for (int i = 0; i < 102; i++)
-        ck_status(meter_series(host, m, key, "Delta", days_ago(90), HOUR_MS, 101, 70000), 409);
-    int64_t count = 0;
-
+    ck_status(meter_series(host, m, "flooding", "Delta", days_ago(90), HOUR_MS, 101, 70000), 409);
+    sql_is(db, 100, "SELECT count(*) FROM reading_refused WHERE device = %jd", device);
+    sql_run(db, text("INSERT INTO reading_refused (organisation, device, problem, refused_at)"
+                     " SELECT %jd, %jd, '', now() FROM generate_series(1, 9950)",
+                     m->organization, device));
+    ck_status(meter_series(host, m, "flooding", "Delta", days_ago(90), HOUR_MS, 101, 70000), 409);
     EACH_PAGE (page, m, "/api/meter-reads/refused")
         count += (int64_t)json_array_size(page->json);
     ck_assert_int_eq(count, 10000);
