@@ -72,11 +72,12 @@ struct call upload_call(const char *path, const struct person *who, struct uploa
 char *upload_noise(unsigned seed, size_t length)
 {
     static const char hard[] = "\r\n--" UPLOAD_BOUNDARY;
-    char *bytes = kept(malloc(length + 1));
+    char *bytes = kept(malloc(length + sizeof(uint32_t)));
+    uint64_t state = seed;
 
-    for (size_t i = 0; i < length; i++) {
-        seed = seed * 1103515245 + 12345;
-        bytes[i] = (char)(seed >> 16);
+    for (size_t i = 0; i < length; i += sizeof(uint32_t)) {
+        state = state * 6364136223846793005 + 1442695040888963407;
+        memcpy(bytes + i, (const uint32_t[]){(uint32_t)(state >> 32)}, sizeof(uint32_t));
     }
     /* boundaries without their end */
     for (size_t i = 0; i + sizeof hard < length; i += 997)

@@ -73,7 +73,7 @@ TEST_EACH(a_bucket_that_fails_loses_no_message, sizeof modes / sizeof *modes)
     if (_i == 0) {
         for (; host_logged(host, incomplete) == before; asked++) { /* the job runs every minute */
             ck_status(http(host, "GET", "/api/chat/conversations", by->token, NULL), 200);
-            poll(NULL, 0, 50);
+            poll(NULL, 0, 250);
         }
         ck_assert_int_gt(asked, 10); /* each call to the bucket hangs for eight seconds */
     } else {
