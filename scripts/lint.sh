@@ -46,7 +46,7 @@ lint_flags=(
 
 # The build without sanitizers, shared by the fault tests, the linters and the installation tests. ./start uses the same
 # flags, so that other builds can begin with the objects of this one.
-plain_flags="-O2 -g -fno-plt"
+plain_flags="-O2 -g1 -fno-plt"
 need_gcc() {
     build_also="tests/modules/module_crash.so tests/fault/torture.so" build gcc --enable-werror CC=gcc CFLAGS="$plain_flags"
 }
