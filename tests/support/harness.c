@@ -8,7 +8,7 @@
 #include "reference.h"
 #include "secrets.h"
 
-static char *directory, *program, *modules;
+static char *directory, *shared, *program, *modules;
 static pid_t redis_pid;
 
 struct postgres *the_postgres;
@@ -17,6 +17,11 @@ const char *the_redis;
 char *harness_path(const char *name)
 {
     return text("%s/%s", directory, name);
+}
+
+char *harness_shared_path(const char *name)
+{
+    return text("%s/%s", shared, name);
 }
 
 static char *plain_path(const char *name)
@@ -55,17 +60,36 @@ static bool memory_has_space(const char *path)
 
 /* The path is short because sockets are in the directory; it can be entered because PostgreSQL runs
  * as another user. The lock shows ./test that the run has not ended. */
-static void make_directory(void)
+static char *make_directory(void)
 {
-    directory = text("%s/busbar-test.XXXXXX", memory_has_space("/dev/shm") ? "/dev/shm" : "/tmp");
-    ck_assert_ptr_nonnull(mkdtemp(directory));
-    ck_assert_int_eq(chmod(directory, 0711), 0);
-    ck_assert_int_eq(flock(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC), LOCK_SH), 0);
+    char *made = text("%s/busbar-test.XXXXXX", memory_has_space("/dev/shm") ? "/dev/shm" : "/tmp");
+    /* without assertions, because no test runs yet */
+    if (!mkdtemp(made) || chmod(made, 0711) ||
+        flock(open(made, O_RDONLY | O_DIRECTORY | O_CLOEXEC), LOCK_SH)) {
+        perror("integration: no directory for the run");
+        abort();
+    }
+    return made;
+}
+
+static void remove_directory(const char *path)
+{
+    process_run(&(struct process_spec){.argv = words("rm -rf %s", path), .log = "/dev/null"});
+}
+
+void harness_share(void)
+{
+    shared = make_directory();
+}
+
+void harness_unshare(void)
+{
+    remove_directory(shared);
 }
 
 void harness_open(const char *root)
 {
-    make_directory();
+    directory = make_directory();
     program = text("%s/bin/busbar", root);
     modules = text("%s/lib/busbar/modules", root);
     ck_assert_msg(!access(program, X_OK), "there is no program %s", program);
@@ -88,5 +112,5 @@ void harness_close(bool keep)
         fprintf(stderr, "integration: logs and data are in %s\n", directory);
         return;
     }
-    process_run(&(struct process_spec){.argv = words("rm -rf %s", directory), .log = "/dev/null"});
+    remove_directory(directory);
 }

@@ -1,7 +1,7 @@
 /*
  * Fixture of an integration run: one directory with a private PostgreSQL and a private Redis on
- * unix sockets, made once by harness_open() in the runner's process; databases that are copies of a
- * migrated template; real hosts, each with its own configuration.
+ * unix sockets, made once by harness_open() in the process of each worker; databases that are
+ * copies of a migrated template; real hosts, each with its own configuration.
  *
  * check forks for each test. Objects made in a suite's unchecked set-up live in the runner and are
  * shared by the suite's tests; objects made by a test end with it. Nothing has to be freed:
@@ -24,15 +24,20 @@
 
 /* ---- the run ---- */
 
-/* Makes the directory, starts the servers and migrates the template. `root`: the directory of the
- * installed busbar. */
+/* Make and remove the directory that all workers of the run share. */
+void harness_share(void);
+void harness_unshare(void);
+
+/* Makes the worker's own directory and starts its servers. `root`: the directory of the installed
+ * busbar. */
 void harness_open(const char *root);
 
 /* Stops the servers; keeps the directory if `keep`, else removes it. */
 void harness_close(bool keep);
 
-/* A path in the run's directory. */
+/* Paths in the directory of the worker, and in the one that the workers share. */
 char *harness_path(const char *name);
+char *harness_shared_path(const char *name);
 
 /* The program `busbar` and its directory of modules. `plain`: the ones of BUSBAR_PLAIN, the build
  * without sanitizers. */
@@ -55,8 +60,8 @@ struct postgres {
 extern struct postgres *the_postgres;
 extern const char *the_redis; /* the socket of the run's Redis */
 
-/* Makes and starts a new cluster with the roles and the migrated template. All but the first are
- * copies of one cluster and have the same system identifier. */
+/* Makes and starts a new cluster with the migrated template. All are copies of one cluster and have
+ * the same system identifier. */
 struct postgres *postgres_make(const char *name, bool durable);
 
 /* Makes and starts a cluster with its own system identifier and without the template. */
@@ -67,6 +72,13 @@ struct postgres *postgres_make_standby(const struct postgres *primary, const cha
 
 /* Returns the path of a PostgreSQL program, in the newest version installed. */
 char *postgres_program(const char *name);
+
+/* Runs a program on a cluster, as the user of its server; fails the test if the program fails. */
+void postgres_tool(const struct postgres *pg, const char *const *argv);
+
+/* Dumps a database to a file, whose path it returns, and restores such a file into a database. */
+char *postgres_dump(const struct postgres *pg, const char *database);
+void postgres_restore(const struct postgres *pg, const char *database, const char *file);
 
 void postgres_start(struct postgres *pg);
 

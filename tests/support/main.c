@@ -204,6 +204,7 @@ static void open_all(struct workers *all, int workers)
     if (all->board == MAP_FAILED)
         abort();
     reference_share();
+    harness_share();
     for (int i = 0; i < workers; i++) {
         all->workers[i].failed = kept(tmpfile());
         fcntl(fileno(all->workers[i].failed), F_SETFD, FD_CLOEXEC);
@@ -228,6 +229,7 @@ static int workers_run(const struct suite *const *suites, size_t count, const st
     for (int i = 1; i < workers; i++)
         worker_wait(&all, &all.workers[i]);
     worker_close(&all, &all.workers[0], last);
+    harness_unshare();
     return tell(&all, workers);
 }
 

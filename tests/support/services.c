@@ -1,6 +1,8 @@
 /* PostgreSQL and Redis for the tests: on unix sockets, never as root, removed after the run. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -28,15 +30,26 @@ char *postgres_program(const char *name)
     return text(PG_ROOT "/%d/bin/%s", newest, name);
 }
 
-static void cluster_init(const struct postgres *pg)
+void postgres_tool(const struct postgres *pg, const char *const *argv)
 {
-    struct process_spec spec = {
-        .argv = words("%s -D %s -U busbar -A trust -E UTF8 --no-sync --locale=C.UTF-8",
-                      postgres_program("initdb"), pg->data),
-        .log = pg->log,
-        .as_service = true};
+    struct process_spec spec = {.argv = argv, .log = pg->log, .as_service = true};
 
-    ck_assert_msg(process_run(&spec) == 0, "initdb failed:\n%s", file_text(pg->log));
+    ck_assert_msg(process_run(&spec) == 0, "%s failed:\n%s", argv[0], file_text(pg->log));
+}
+
+char *postgres_dump(const struct postgres *pg, const char *database)
+{
+    char *file = text("%s/%s.dump", pg->sockets, database);
+
+    postgres_tool(pg, words("%s -Fc -h %s -U busbar -f %s %s", postgres_program("pg_dump"),
+                            pg->sockets, file, database));
+    return file;
+}
+
+void postgres_restore(const struct postgres *pg, const char *database, const char *file)
+{
+    postgres_tool(pg, words("%s -h %s -U busbar -d %s %s", postgres_program("pg_restore"),
+                            pg->sockets, database, file));
 }
 
 static bool answers(const struct postgres *pg)
@@ -208,12 +221,12 @@ const char *postgres_socket(const struct postgres *pg)
 }
 
 /* Makes the template; every database of a test is a copy of it. */
-static void template_make(struct postgres *pg, const char *name)
+static void template_make(struct postgres *pg)
 {
     static const char *const password[] = {"BUSBAR_PASSWORD=" ADMIN_PASSWORD, NULL};
     postgres_run(pg, "CREATE DATABASE template_busbar");
     struct host *host = host_prepare(&(struct host_spec){
-        .name = text("template-%s", name),
+        .name = "template",
         .pg = pg,
         .database = "template_busbar",
         .modules = "[audit, auth, bulk, chat, health, mail, webhook, device, reading, "
@@ -227,78 +240,69 @@ static void template_make(struct postgres *pg, const char *name)
                   "busbar user add failed:\n%s", file_text(host->log));
 }
 
-/* The directories of a cluster, both empty. */
-static struct postgres *cluster_place(const char *name, bool durable)
+/* Makes the directories of a cluster, both empty, at a path without their endings. */
+static struct postgres *cluster_place(const char *path, bool durable)
 {
     struct postgres *pg = kept(calloc(1, sizeof *pg));
 
     pg->durable = durable;
-    pg->data = harness_path(text("%s.data", name));
-    pg->sockets = harness_path(text("%s.run", name));
-    pg->log = harness_path(text("%s.log", name));
+    pg->data = text("%s.data", path);
+    pg->sockets = text("%s.run", path);
+    pg->log = text("%s.log", path);
     process_service_directory(pg->sockets);
     process_service_directory(pg->data);
     return pg;
 }
 
-struct postgres *postgres_make_apart(const char *name)
+static struct postgres *cluster_make(const char *path)
 {
-    struct postgres *pg = cluster_place(name, false);
+    struct postgres *pg = cluster_place(path, false);
 
-    cluster_init(pg);
+    postgres_tool(pg, words("%s -D %s -U busbar -A trust -E UTF8 --no-sync --locale=C.UTF-8",
+                            postgres_program("initdb"), pg->data));
     postgres_start(pg);
     return pg;
+}
+
+struct postgres *postgres_make_apart(const char *name)
+{
+    return cluster_make(harness_path(name));
 }
 
 struct postgres *postgres_make_standby(const struct postgres *primary, const char *name)
 {
-    struct postgres *pg = cluster_place(name, false);
-    struct process_spec spec = {.argv = words("%s -D %s -h %s -U busbar -R -c fast --no-sync",
-                                              postgres_program("pg_basebackup"), pg->data,
-                                              primary->sockets),
-                                .log = pg->log,
-                                .as_service = true};
+    struct postgres *pg = cluster_place(harness_path(name), false);
 
-    ck_assert_msg(process_run(&spec) == 0, "pg_basebackup failed:\n%s", file_text(pg->log));
+    postgres_tool(pg, words("%s -D %s -h %s -U busbar -R -c fast --no-sync",
+                            postgres_program("pg_basebackup"), pg->data, primary->sockets));
     postgres_start(pg);
     return pg;
 }
 
-/* A stopped cluster with the template, which others are copied from; a test is a process, and what
- * is on the disk outlives it. */
+/* Returns the data of a stopped cluster with the template, which the first worker makes. */
 static const char *spare_data(void)
 {
-    const char *ready = harness_path("spare.ready");
+    const char *ready = harness_shared_path("ready");
+    int lock = open(harness_shared_path("lock"), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 
+    ck_assert_int_eq(flock(lock, LOCK_EX), 0);
     if (access(ready, F_OK)) {
-        struct postgres *spare = postgres_make_apart("spare");
+        struct postgres *spare = cluster_make(harness_shared_path("spare"));
 
-        template_make(spare, "spare");
+        template_make(spare);
         postgres_stop(spare, SIGINT);
         file_write(ready, "");
     }
-    return harness_path("spare.data");
-}
-
-static void cluster_copy(const struct postgres *pg)
-{
-    struct process_spec spec = {
-        .argv = words("cp -a %s/. %s", spare_data(), pg->data), .log = pg->log, .as_service = true};
-
-    ck_assert_msg(process_run(&spec) == 0, "cp failed:\n%s", file_text(pg->log));
+    close(lock);
+    return harness_shared_path("spare.data");
 }
 
 struct postgres *postgres_make(const char *name, bool durable)
 {
-    struct postgres *pg = cluster_place(name, durable);
+    struct postgres *pg = cluster_place(harness_path(name), durable);
 
-    if (the_postgres)
-        cluster_copy(pg);
-    else
-        cluster_init(pg);
+    postgres_tool(pg, words("cp -a %s/. %s", spare_data(), pg->data));
     postgres_start(pg);
-    if (!the_postgres)
-        template_make(pg, name);
     return pg;
 }
 

@@ -2,7 +2,7 @@
  * promotion of a standby. */
 #include "live.h"
 
-enum { BURNT = 5000, OLD = 40, LOST = 60, KEPT = 5, STARTED = 40 /* more than a block of ids */ };
+enum { BURNT = 2000, OLD = 40, LOST = 60, KEPT = 5, STARTED = 40 /* more than a block of ids */ };
 
 static struct postgres *before, *after;
 static struct talk talk;
@@ -16,24 +16,11 @@ static void burn(PGconn *by, int count)
                      count));
 }
 
-static void run(const char *const *argv)
-{
-    const char *log = harness_path("restore.log");
-    struct process_spec spec = {.argv = argv, .log = log, .as_service = true};
-
-    ck_assert_msg(process_run(&spec) == 0, "%s: %s", argv[0], file_text(log));
-}
-
 /* Restores a dump of this database into the other cluster, as a database of that name. */
 static void restore(const char *name)
 {
-    const char *file = text("%s/%s.dump", before->sockets, name);
-
     postgres_run(after, text("CREATE DATABASE %s", name));
-    run((const char *const[]){postgres_program("pg_dump"), "-Fc", "-h", before->sockets, "-U",
-                              "busbar", "-f", file, name, NULL});
-    run((const char *const[]){postgres_program("pg_restore"), "-h", after->sockets, "-U", "busbar",
-                              "-d", name, file, NULL});
+    postgres_restore(after, name, postgres_dump(before, name));
 }
 
 static void host_on(struct postgres *pg, const char *name, const char *database)
@@ -160,7 +147,7 @@ TEST(a_host_that_runs_during_a_restore_restarts_its_streams)
 static void cut_off(PGconn *primary, PGconn *standby)
 {
     sql_run(primary,
-            "CREATE TABLE filler AS SELECT repeat('x', 5000) FROM generate_series(1, 50000)");
+            "CREATE TABLE filler AS SELECT repeat('x', 1900) FROM generate_series(1, 4000)");
     sql_soon(standby, text("SELECT (pg_last_wal_replay_lsn() >= '%s')::int",
                            sql_text(primary, "SELECT pg_current_wal_lsn()", 0, NULL)));
     sql_run(standby, "ALTER SYSTEM SET primary_conninfo = ''");

@@ -25,11 +25,7 @@ static const struct moment {
 
 static void run_service(const char *command)
 {
-    struct process_spec spec = {.argv = (const char *const[]){"sh", "-euc", command, NULL},
-                                .log = pg->log,
-                                .as_service = true};
-
-    ck_assert_msg(process_run(&spec) == 0, "%s:\n%s", command, file_text(pg->log));
+    postgres_tool(pg, (const char *const[]){"sh", "-euc", command, NULL});
 }
 
 static void upload(int device)

@@ -38,29 +38,6 @@ static void make_original(struct postgres *pg, const char *name, const char *pat
                 " SELECT id, gen_random_uuid(), 'message.new', '{}' FROM webhook_hook");
 }
 
-static void run(const char *const *argv)
-{
-    const char *log = harness_path("pause.log");
-    struct process_spec spec = {.argv = argv, .log = log, .as_service = true};
-
-    ck_assert_msg(process_run(&spec) == 0, "%s: %s", argv[0], file_text(log));
-}
-
-static const char *dump(struct postgres *pg, const char *name)
-{
-    const char *file = text("%s/%s.dump", pg->sockets, name);
-
-    run((const char *const[]){postgres_program("pg_dump"), "-Fc", "-h", pg->sockets, "-U", "busbar",
-                              "-f", file, name, NULL});
-    return file;
-}
-
-static void restore(struct postgres *pg, const char *name, const char *file)
-{
-    run((const char *const[]){postgres_program("pg_restore"), "-h", pg->sockets, "-U", "busbar",
-                              "-d", name, file, NULL});
-}
-
 /* ---- actions of a host ---- */
 
 /* Waits long enough for the host to send its deliveries and run its jobs. */
@@ -128,7 +105,7 @@ TEST(a_restored_database_is_paused_until_resumed)
     database_make(the_postgres, "pause_restored");
     make_original(the_postgres, "pause_restored", path);
     postgres_run(after, "CREATE DATABASE pause_restored");
-    restore(after, "pause_restored", dump(the_postgres, "pause_restored"));
+    postgres_restore(after, "pause_restored", postgres_dump(the_postgres, "pause_restored"));
     struct host_spec spec = spec_of("restored", after, "pause_restored");
     struct host *host = host_start(&spec);
     PGconn *db = database_connect(after, "pause_restored");
@@ -157,7 +134,7 @@ TEST(a_physical_copy_is_paused_before_its_first_serve)
     postgres_stop(pg, SIGINT);
     copy.data = text("%s-copy", pg->data);
     process_service_directory(copy.data);
-    run((const char *const[]){"cp", "-a", text("%s/.", pg->data), copy.data, NULL});
+    postgres_tool(pg, words("cp -a %s/. %s", pg->data, copy.data));
     postgres_start(&copy);
     PGconn *db = database_connect(&copy, "pause_physical");
 
@@ -189,12 +166,12 @@ TEST(a_database_that_was_restored_over_itself_is_paused)
     const char *name = database_make(the_postgres, "pause_itself");
     PGconn *db = database_connect(the_postgres, name);
 
-    const char *file = dump(the_postgres, name);
+    const char *file = postgres_dump(the_postgres, name);
 
     sql_is(db, 1, "SELECT (busbar_pause_reason() IS NULL)::int");
     sql_run(db, "DROP SCHEMA public CASCADE");
     sql_run(db, "CREATE SCHEMA public");
-    restore(the_postgres, name, file);
+    postgres_restore(the_postgres, name, file);
     ck_assert_ptr_nonnull(strstr(sql_text(db, "SELECT busbar_pause_reason()", 0, NULL), CLONED));
     sql_run(db, "UPDATE busbar_pause SET place = busbar_place()");
     sql_is(db, 1, "SELECT (busbar_pause_reason() IS NULL)::int");
