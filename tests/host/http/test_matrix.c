@@ -168,30 +168,35 @@ static void try_cell(const struct matrix_row *row, int actor)
     ck_error(answer, answer->status, message_of(actor, answer->status));
 }
 
-/* Sends the requests of refused callers first, so that one check of the database covers all. */
-static void try_row(const struct matrix_row *row)
+/* Sends the requests of all callers that are refused, or of all that are permitted. */
+static void try_row(const struct matrix_row *row, bool permitted)
 {
-    const char *before = content();
-
     for (int actor = 0; actor < ACTORS; actor++) {
-        if (row->status[actor] >= 400)
-            try_cell(row, actor);
-    }
-    const char *after = content();
-
-    ck_assert_msg(!strcmp(before, after), "%s %s was refused and changed something:\n%s\n%s",
-                  row->method, row->path, before, after);
-    for (int actor = 0; actor < ACTORS; actor++) {
-        if (row->status[actor] < 400)
+        if ((row->status[actor] < 400) == permitted)
             try_cell(row, actor);
     }
 }
 
+/* Sends the requests of refused callers first, and checks the database after every few routes. */
 TEST(every_route_and_role_gets_the_status_of_the_access_matrix)
 {
+    enum { ROWS = 8 };
+
     make_people();
+    const char *before = content();
+
+    for (size_t i = 0; i < COUNT(matrix); i++) {
+        try_row(&matrix[i], false);
+        if ((i + 1) % ROWS && i + 1 < COUNT(matrix))
+            continue;
+        const char *after = content(), *first = matrix[i - i % ROWS].path;
+
+        ck_assert_msg(!strcmp(before, after),
+                      "a refused request from %s to %s %s changed something:\n%s\n%s", first,
+                      matrix[i].method, matrix[i].path, before, after);
+    }
     for (size_t i = 0; i < COUNT(matrix); i++)
-        try_row(&matrix[i]);
+        try_row(&matrix[i], true);
     ck_assert(host_alive(host));
 }
 
