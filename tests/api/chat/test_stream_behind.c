@@ -8,10 +8,11 @@
 enum {
     BURST = 1100, /* messages that become visible at once: several pages, and many buffers */
     LONG = 2000,  /* bytes of a message */
-    BULK = 6000,  /* this many long messages are more than a host keeps in memory */
-    MANY = 100,   /* streams of one account */
+    BULK = 1000,  /* this many messages of LONGER bytes are more than a host and the kernel keep */
+    LONGER = 10000,
+    MANY = 100, /* streams of one account */
     SERVED_MS = 30000,
-    PAGES = 12, /* the backlog of clients that reconnect */
+    PAGES = 6, /* the backlog of clients that reconnect */
     PAGE = 512
 };
 
@@ -82,7 +83,7 @@ TEST(a_client_that_pauses_long_continues_without_a_gap)
 
     ck_assert_int_eq(sse->status, 200);
     for (int at = 0; at < BULK; at += BULK / 10)
-        store(&talk, at, BULK / 10, LONG);
+        store(&talk, at, BULK / 10, LONGER);
     WAIT_UNTIL(somebody_is_behind(), SOON_MS);
     struct sse *quick = live_listen(host, platform, NULL);
 
@@ -166,7 +167,7 @@ TEST(many_resuming_streams_of_one_account_do_not_delay_another)
     ck_status(talk_post(host, platform, &talk, "behind@shop.example", "for the many"), 201);
     ck_status(talk_post(host, one, &its, "single@shop.example", "for the single"), 201);
     hold_messages();
-    open_many(many, first, 4);
+    open_many(many, first, 2);
     struct sse *single = live_listen(host, one, text("%jd:%jd:", first, first));
 
     sql_run(db, "COMMIT");

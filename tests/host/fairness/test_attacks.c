@@ -51,7 +51,7 @@ static void set_up(void)
     platform = person_make(host, admin_of(host), "attacks.platform", NULL);
 }
 
-/* Makes a conversation of 64 MiB, 5,000 unread ones, and 300 devices of 30 kB. */
+/* Makes a conversation of 24 MiB, 5,000 unread ones, and 300 devices of 30 kB. */
 static void fill(PGconn *db, const struct attacker *at)
 {
     const char *email = at->person->email;
@@ -60,9 +60,9 @@ static void fill(PGconn *db, const struct attacker *at)
     sql_run(db, text("INSERT INTO chat_entry (conversation_id, seq, uuid, username, chat_entry,"
                      " created_at) SELECT %jd, g + 1, gen_random_uuid(), '%s',"
                      " rpad('entry ' || g || ' ', 1048576, md5(g::text)), now()"
-                     " FROM generate_series(1, 64) g",
+                     " FROM generate_series(1, 24) g",
                      talk, email));
-    sql_run(db, text("UPDATE chat_conversation SET entries = 65 WHERE id = %jd", talk));
+    sql_run(db, text("UPDATE chat_conversation SET entries = 25 WHERE id = %jd", talk));
     sql_run(db,
             text("INSERT INTO chat_conversation (id, organisation, entries, last_at, unread1,"
                  " unread2, head_uuid, last_entry_uuid, participant1, participant2,"

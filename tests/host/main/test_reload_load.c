@@ -9,7 +9,7 @@
 #include "receive.h"
 #include "wave.h"
 
-enum { FEW = 20, MANY = 40, WARM = 10, CLIENTS = 6, THINK_US = 10000, CLOSED_MS = 10000 };
+enum { RELOADS = 20, WARM = 10, CLIENTS = 6, THINK_US = 10000, CLOSED_MS = 10000 };
 
 #define LOCAL WEBHOOK_LOCAL
 
@@ -78,7 +78,7 @@ static long descriptors(void)
 }
 
 /* Makes the operator's change of this turn. */
-static void change(int turn, int reloads)
+static void change(int turn)
 {
     if (turn % 10 == 9) {
         file_write(wave->host->conf, "modules: [auth\n");
@@ -86,7 +86,7 @@ static void change(int turn, int reloads)
         ck_assert_ptr_nonnull(strstr(wave_status(wave), " refused; the last at "));
         return;
     }
-    wave_exchange(wave, turn < reloads / 2 ? 1 : 2, (size_t)(turn / 2 % 2));
+    wave_exchange(wave, turn < RELOADS / 2 ? 1 : 2, (size_t)(turn / 2 % 2));
     wave_write(wave, turn % 5 == 4 ? "chat, webhook" : text("chat, webhook, \"%s\"", wave->file),
                turn % 5 == 4 ? LOCAL : text(LOCAL "wave:\n  greeting: turn %d\n", turn));
     wave_reload(wave);
@@ -137,7 +137,6 @@ static void begin(const char *name)
 
 TEST(reloads_under_load_fail_no_request)
 {
-    int reloads = repetitions(FEW, MANY);
     struct receiver *receiver = receiver_start("reload-receiver");
     pthread_t threads[CLIENTS];
     struct sums warm = {0};
@@ -146,8 +145,8 @@ TEST(reloads_under_load_fail_no_request)
     webhook_make(wave->host, admin, receiver_url(receiver, "/fast"), "message.new");
     for (intptr_t i = 0; i < CLIENTS; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, client, (void *)(i + 1)), 0);
-    for (int turn = 0; turn < reloads; turn++) {
-        change(turn, reloads);
+    for (int turn = 0; turn < RELOADS; turn++) {
+        change(turn);
         if (turn == WARM)
             warm = sum_up();
     }
@@ -159,7 +158,7 @@ TEST(reloads_under_load_fail_no_request)
     fprintf(stderr,
             "reload_load: %ld requests, %ld messages, %ld failed; after %d and %d reloads: rss %jd "
             "and %jd kB, threads %jd and %jd, files %ld and %ld\n",
-            atomic_load(&asked), atomic_load(&posted), atomic_load(&failed), WARM, reloads,
+            atomic_load(&asked), atomic_load(&posted), atomic_load(&failed), WARM, RELOADS,
             warm.rss, end.rss, warm.threads, end.threads, warm.files, end.files);
     ck_assert_int_eq(atomic_load(&failed), 0);
     ck_assert_int_eq(atomic_load(&connected), CLIENTS);
