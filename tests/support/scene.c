@@ -8,7 +8,7 @@ long scene_messages(void)
 {
     const char *given = getenv("BUSBAR_TEST_MESSAGES");
 
-    return given ? strtol(given, NULL, 10) : repetitions(600, 2000);
+    return given ? strtol(given, NULL, 10) : repetitions(400, 1200);
 }
 
 static void start_hosts(struct scene *scene, const char *name, const struct host_spec *given,
@@ -165,7 +165,7 @@ static void *watch_health(void *arg)
     while (!atomic_load(&watch->over)) {
         atomic_fetch_add(&watch->failures, http_send(watch->host, &call)->status != 200);
         atomic_fetch_add(&watch->count, 1);
-        usleep(5000); /* the pace of the requests */
+        usleep(10000); /* the pace of the requests */
     }
     curl_easy_cleanup(connection);
     return NULL;

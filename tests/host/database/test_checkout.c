@@ -95,7 +95,7 @@ TEST(no_request_is_refused_once_health_reports_postgresql_up)
     struct host *own = poke_start(&(struct host_spec){
         .name = "lent_back", .pg = pg, .database = database, .db = ONE_CONNECTION});
 
-    for (int i = 0; i < repetitions(1, 5); i++) {
+    for (int i = 0; i < repetitions(1, 3); i++) {
         int64_t gone = now_ms();
 
         postgres_stop(pg, SIGQUIT);

@@ -12,7 +12,7 @@ enum { CLIENTS = 24, CROWD = 64, COUNTERS = 40, NAMES = 1000, UNLUCKY = 13 };
 /* Returns the number of requests of a crowd. */
 static int asks_of_all(void)
 {
-    return repetitions(800, 1500);
+    return repetitions(300, 900);
 }
 
 static struct postgres *pg;

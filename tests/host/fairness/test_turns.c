@@ -202,7 +202,7 @@ TEST(a_flood_of_reads_of_one_account_causes_no_refusals_of_another)
     for (int i = 0; i < CROWD; i++)
         crowd[i] = ask(ada, path);
     other = wire_open(host);
-    for (int round = 0; round < repetitions(10, 100); round++) {
+    for (int round = 0; round < repetitions(10, 40); round++) {
         say(other, bob, other_path);
         while (!wire_has_more(other, 0)) {
             for (int i = 0; i < CROWD; i++) {

@@ -15,7 +15,7 @@
 
 enum {
     HANG_MS = 60000, /* only to detect hangs */
-    DRIP_MS = 50,
+    DRIP_MS = 200,
     SLOW_ONES = 500,
     IDLE_ONES = 2000,
     CROWD = 60,
