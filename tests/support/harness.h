@@ -235,7 +235,7 @@ char *host_says_words(const struct host *host, int status, const char *const *wo
 char *host_says_part(const struct host *host, int status, const char *part,
                      const char *const *words, const char *file, int line);
 
-/* Returns the output of `busbar status --json`. */
+/* Returns what `busbar status --json` prints, but asks the control socket without that program. */
 json_t *host_status(const struct host *host);
 
 /* Returns how often the host's log has this text, and the log's size. */

@@ -103,7 +103,7 @@ static double metric(const char *name, const char *labels)
 
 TEST(status_is_available_as_json)
 {
-    json_t *json = host_status(host);
+    json_t *json = kept(json_of(host_says(host, 0, "status", "--json")));
     const json_t *generation = json_array_get(json_object_get(json, "generations"), 0);
     const json_t *loop = json_array_get(json_object_get(json, "loops"), 0);
     const json_t *database = json_object_get(json, "database");
