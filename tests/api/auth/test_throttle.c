@@ -15,7 +15,9 @@
 #define BEHIND_PROXY "  trusted_proxies: [\"127.0.0.1/32\"]\n"
 
 static const char *database;
-static struct host *alone;    /* without Redis; its tests use different addresses */
+static struct host *alone;     /* without Redis; its tests use different addresses */
+static struct host *one, *two; /* with the same Redis */
+static pid_t redis_pid;
 static struct person *person; /* account in the database, not of one host */
 
 /* A Redis that is slow because the machine is busy must not let each host count alone. */
@@ -29,13 +31,6 @@ static struct host *start(const char *name, const char *redis, const char *auth)
                                           .http = BEHIND_PROXY});
 }
 
-static void set_up(void)
-{
-    database = database_make(the_postgres, "throttle");
-    alone = start("throttle-alone", "", FEW);
-    person = person_make(alone, admin_of(alone), "victim", NULL);
-}
-
 /* A host counts alone until it has reached Redis. */
 static struct host *start_joined(const char *name, const char *redis, const char *auth)
 {
@@ -43,6 +38,22 @@ static struct host *start_joined(const char *name, const char *redis, const char
 
     status_soon(host, "/api/health/status", NULL, 200);
     return host;
+}
+
+static void set_up(void)
+{
+    database = database_make(the_postgres, "throttle");
+    const char *redis = redis_make("redis-throttle", &redis_pid);
+
+    alone = start("throttle-alone", "", FEW);
+    one = start_joined("throttle-1", redis, FEW);
+    two = start_joined("throttle-2", redis, FEW);
+    person = person_make(alone, admin_of(alone), "victim", NULL);
+}
+
+static void tear_down(void)
+{
+    process_stop(redis_pid, SIGTERM, 5000);
 }
 
 static const char *login_of(const char *email, const char *password)
@@ -141,11 +152,6 @@ static void a_guesser_in_the_office(const struct host *host, const struct host *
 
 TEST(hosts_count_failed_logins_together_in_redis)
 {
-    pid_t pid;
-    const char *redis = redis_make("redis-throttle", &pid);
-    struct host *one = start_joined("throttle-1", redis, STRICT);
-    struct host *two = start_joined("throttle-2", redis, STRICT);
-
     one_guesser(one, two);
     many_accounts(one);
     a_guesser_in_the_office(one, two);
@@ -192,11 +198,6 @@ static void few_registrations(const struct host *host, const struct host *other,
 
 TEST(registrations_are_limited_per_address)
 {
-    pid_t pid;
-    const char *redis = redis_make("redis-registrations", &pid);
-    struct host *one = start_joined("throttle-register-1", redis, FEW);
-    struct host *two = start_joined("throttle-register-2", redis, FEW);
-
     few_registrations(one, two, "together");
     few_registrations(alone, alone, "alone");
 }
@@ -276,7 +277,7 @@ TEST(a_forged_x_forwarded_for_does_not_evade_the_throttle)
     right(host, "192.0.2.77", 429);
 }
 
-enum { GUESSERS = 24 };
+enum { GUESSERS = 12 };
 
 /* Returns how many of the simultaneous guesses, each from a different address, get a 429; `email`
  * NULL: each guess is for another account. */
@@ -352,4 +353,4 @@ TEST(wrong_passwords_count_at_login_get_access_and_password_change)
     ck_status(person_me(alone, &own), 200);
 }
 
-SUITE(throttle, .timeout_s = 60, .before_all = set_up)
+SUITE(throttle, .timeout_s = 60, .before_all = set_up, .after_all = tear_down)

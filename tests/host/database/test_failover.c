@@ -12,13 +12,17 @@ static struct postgres *standby;
 static struct proxy *standby_proxy, *open_proxy, *silent_proxy;
 static int closed_port; /* bound, but refuses connections */
 
-/* Makes the server read-only like a standby. */
-static void make_standby(void)
+#define DATABASE "failover"
+
+/* Makes a server that is read-only like a standby, and the database with its tables. */
+static void set_up(void)
 {
     standby = postgres_make("pg-standby", false);
     (void)port_bind(&closed_port); /* the socket stays open */
+    postgres_run(standby, "CREATE DATABASE " DATABASE);
     postgres_run(standby, "ALTER SYSTEM SET default_transaction_read_only = on");
     postgres_run(standby, "SELECT pg_reload_conf()");
+    host_stop(poke_start(&(struct host_spec){.name = DATABASE}));
 }
 
 static void end_standby(void)
@@ -79,19 +83,11 @@ TEST_EACH(servers_that_refuse_hang_or_are_standbys_are_skipped, sizeof orders / 
     standby_proxy = proxy_start(NULL, postgres_socket(standby));
     open_proxy = proxy_start(NULL, postgres_socket(the_postgres));
     silent_proxy = proxy_start(NULL, postgres_socket(the_postgres));
-    const char *database = database_make(the_postgres, name);
-    PGconn *db = database_connect(standby, "postgres");
-
-    sql_run(db, "SET default_transaction_read_only = off");
-    sql_run(db, text("CREATE DATABASE %s", name));
-    PQfinish(db);
-    /* the tables are made before the silent server falls silent */
-    host_stop(poke_start(&(struct host_spec){.name = name, .database = database}));
     proxy_set(silent_proxy, PROXY_FREEZE, 0);
     struct host *host = host_start(&(struct host_spec){
         .name = name,
         .pg = postgres_at(the_postgres, place(order)),
-        .database = database,
+        .database = DATABASE,
         .modules = text("[auth, health, \"%s\"]", harness_test_module("module_poke")),
         .redis = "",
         .db = text("  migrate: false\n  connect_timeout: %d\n", silent ? SHORT_MS : LONG_MS)});
@@ -100,4 +96,4 @@ TEST_EACH(servers_that_refuse_hang_or_are_standbys_are_skipped, sizeof orders / 
                    file_text(host->log));
 }
 
-SUITE(failover, .before_all = make_standby, .after_all = end_standby, .timeout_s = 120)
+SUITE(failover, .before_all = set_up, .after_all = end_standby, .timeout_s = 120)

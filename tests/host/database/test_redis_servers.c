@@ -47,12 +47,15 @@ static struct redis_server redis_begin(const char *name, const char *more)
     return server;
 }
 
+static void set_up(void)
+{
+    database_make(the_postgres, "redis_servers");
+}
+
 static struct host *host_with(const char *name, const char *url, const char *authorities)
 {
-    return host_start(&(struct host_spec){.name = name,
-                                          .database = database_make(the_postgres, name),
-                                          .redis = url,
-                                          .redis_authorities = authorities});
+    return host_start(&(struct host_spec){
+        .name = name, .database = "redis_servers", .redis = url, .redis_authorities = authorities});
 }
 
 static bool redis_is_up(const struct host *host)
@@ -246,4 +249,4 @@ TEST(a_sentinel_that_sends_single_bytes_of_a_reply_is_given_up)
                    text("redis+sentinel://127.0.0.1:%d/main", port_serve(liar_answer, &liar)));
 }
 
-SUITE(redis_servers, .timeout_s = 120)
+SUITE(redis_servers, .timeout_s = 120, .before_all = set_up)
