@@ -14,7 +14,7 @@ enum {
     HOOKS = 262,   /* three parts */
     DELETED = 258, /* in the third part, like SWITCHED_OFF */
     SWITCHED_OFF = 260,
-    EVENTS = 6,
+    EVENTS = 4,
     LONG_MS = 20000,
 };
 
@@ -23,17 +23,15 @@ static struct talk talk, other;
 static struct receiver *receiver;
 static struct webhook_made made[HOOKS];
 
-static void set_up_as(const char *name)
+#define ON_DATABASE(host_name)                                                                     \
+    &(struct host_spec)                                                                            \
+    {                                                                                              \
+        .name = (host_name), .database = "hookexpand", .modules = MODULES, .more = WEBHOOK_LOCAL   \
+    }
+
+/* The host inserts many deliveries at once until it knows how many webhooks there are. */
+static void await_count_of_webhooks(void)
 {
-    stage_open(&(struct host_spec){.name = name, .modules = MODULES, .more = WEBHOOK_LOCAL});
-    webhook_ready(name, 1);
-    platform = person_make(host, admin, "expand", NULL);
-    talk = talk_start(host, admin, ADMIN_EMAIL, "one@shop.example", "Rooftop 7");
-    other = talk_start(host, platform, platform->email, ADMIN_EMAIL, "Rooftop 8");
-    receiver = receiver_start("expand");
-    for (int i = 0; i < HOOKS; i++)
-        made[i] = webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
-    /* the host inserts many deliveries at once until it knows how many webhooks there are */
     WAIT_UNTIL(exposition_value(exposition_get(host, admin->token), "busbar_webhook_webhooks",
                                 "state=\"active\"") >= (double)HOOKS,
                LONG_MS);
@@ -41,7 +39,16 @@ static void set_up_as(const char *name)
 
 static void set_up(void)
 {
-    set_up_as("hookexpand");
+    database_make(the_postgres, "hookexpand");
+    stage_open(ON_DATABASE("hookexpand"));
+    webhook_ready("hookexpand", 1);
+    platform = person_make(host, admin, "expand", NULL);
+    talk = talk_start(host, admin, ADMIN_EMAIL, "one@shop.example", "Rooftop 7");
+    other = talk_start(host, platform, platform->email, ADMIN_EMAIL, "Rooftop 8");
+    receiver = receiver_start("expand");
+    for (int i = 0; i < HOOKS; i++)
+        made[i] = webhook_make(host, admin, receiver_url(receiver, "/fast/x"), "message.new");
+    await_count_of_webhooks();
 }
 
 static int64_t number(const char *what)
@@ -120,22 +127,6 @@ static void stop_in_the_middle(void)
     ck_assert_int_eq(number("count(*)"), AT_ONCE);
 }
 
-/* Uses a separate host, so that other tests can use theirs. */
-TEST(an_expansion_continues_after_a_kill_where_it_stopped)
-{
-    set_up_as("hookexpandkill");
-    PQfinish(db);
-    db = database_connect(the_postgres, host->name);
-    stop_in_the_middle();
-    host_kill(host);
-    sql_run(db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE wait_event_type = 'Lock' AND datname = current_database()");
-    open_gate();
-    ck_assert_int_eq(number("count(*)"), AT_ONCE);
-    ck_assert(host_run(host));
-    expect_sent(HOOKS);
-}
-
 /* The recipients of an event are determined when it is committed. */
 TEST(changes_of_webhooks_during_an_expansion_do_not_change_its_recipients)
 {
@@ -177,7 +168,7 @@ TEST(accounts_take_turns_in_expansions)
     open_gate();
     expect_sent((EVENTS + 1) * HOOKS);
     ck_assert_int_lt(last_delivery_of("turn of another"), last_delivery_of("turn 2"));
-    ck_assert_int_lt(last_delivery_of("turn 2"), last_delivery_of("turn 5"));
+    ck_assert_int_lt(last_delivery_of("turn 2"), last_delivery_of("turn 3"));
 }
 
 /* Simulates an event whose body PostgreSQL cannot read: it waits, and so do later events of its
@@ -202,11 +193,7 @@ TEST(an_event_that_cannot_be_expanded_does_not_delay_other_accounts)
 
 TEST(two_hosts_send_each_delivery_once)
 {
-    struct host *second = host_start(&(struct host_spec){.name = "hookexpand2",
-                                                         .database = "hookexpand",
-                                                         .modules = MODULES,
-                                                         .more = WEBHOOK_LOCAL});
-
+    struct host *second = host_start(ON_DATABASE("hookexpand2"));
     int events = repetitions(2, EVENTS);
 
     begin();
@@ -230,6 +217,25 @@ TEST(deliveries_made_after_the_commit_belong_to_the_trace_of_the_event)
     expect_sent(HOOKS);
     ck_assert_str_eq(caught_header(caught, "traceparent"),
                      sql_text(db, "SELECT min(traceparent) FROM webhook_delivery", 0, NULL));
+    ask(admin, 200, NULL, "PATCH %s {'url':'%s'}", made[HOOKS - 1].path,
+        receiver_url(receiver, "/fast/x"));
+}
+
+/* This is the last test, because it stops the suite's host. */
+TEST(an_expansion_continues_after_a_kill_where_it_stopped)
+{
+    host_stop(host);
+    host = host_start(ON_DATABASE("hookexpandkill"));
+    await_count_of_webhooks();
+    begin();
+    stop_in_the_middle();
+    host_kill(host);
+    sql_run(db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE wait_event_type = 'Lock' AND datname = current_database()");
+    open_gate();
+    ck_assert_int_eq(number("count(*)"), AT_ONCE);
+    ck_assert(host_run(host));
+    expect_sent(HOOKS);
 }
 
 STAGE_SUITE(webhook_expand, set_up, 90)
