@@ -30,7 +30,7 @@ static size_t times(const struct catcher *catcher, size_t count, int hook, const
 /* Starts a host, returns it, and lets a second one on its database take half of the shards. */
 static struct host *two_hosts(const char *name)
 {
-    deliver_apart(name, "");
+    deliver_apart(name, "  retry_delays: [1]\n");
     struct host *first = host;
 
     host = deliver_another(text("%s-other", name));
@@ -193,32 +193,6 @@ static PGconn *cursors_hold(void)
 }
 
 /*
- * The ids 0 and -1 of a notification stand for rows of webhook_waiting. While `open` is open, the
- * host does not look for deliveries in the log.
- */
-TEST(a_delivery_that_is_notified_after_waiting_rows_is_sent)
-{
-    struct catcher *catcher = catcher_start(NULL);
-
-    deliver_apart("notified", "");
-    struct webhook_made made = hook_to(catcher);
-
-    say("who is there?");
-    catcher_wait(catcher, 1, GENEROUS_MS);
-    PGconn *open = cursors_hold();
-
-    for (int i = 0; i < ORDERED; i++) {
-        sql_run(db, text("WITH d AS (INSERT INTO webhook_delivery (webhook, event, event_id, body)"
-                         " SELECT webhook, event, gen_random_uuid(), body FROM webhook_delivery"
-                         " LIMIT 1 RETURNING id) SELECT pg_notify('webhook',"
-                         " 'queued:%jd:%d,%jd:' || id) FROM d",
-                         made.id, -(i % 2), made.id));
-        catcher_wait(catcher, (size_t)i + 2, GENEROUS_MS);
-    }
-    PQfinish(open);
-}
-
-/*
  * Because of the limit the deliveries are not sent, first by the only host, then by one that gets
  * half of the shards and is killed. The first host must then find them again.
  */
@@ -246,118 +220,6 @@ TEST(deliveries_that_were_given_away_unsent_are_made_after_the_other_host_is_kil
     ask(admin, 200, NULL, "PATCH %s {'rateLimit':null}", made.path);
     catcher_wait(catcher, MESSAGES, GENEROUS_MS);
     PQfinish(open);
-}
-
-/* Every statement that gives shards away fails, and the host serves all of them meanwhile. */
-TEST(webhooks_of_a_host_that_cannot_give_shards_away_go_on)
-{
-    struct catcher *catcher = catcher_start(NULL);
-
-    deliver_apart("barred", "");
-    sql_run(db, "SELECT setval('webhook_hook_id', 62)"); /* the shard 63, which is to be given */
-    webhook_make(host, admin, catcher_url(catcher, "given"), "message.new");
-    webhook_make(host, admin, catcher_url(catcher, "kept"), "message.new");
-    sql_run(db, "CREATE SEQUENCE barred");
-    sql_trigger(db,
-                "BEFORE UPDATE ON webhook_shard FOR EACH ROW"
-                " WHEN (OLD.owner IS NOT NULL AND NEW.owner IS NULL)",
-                "PERFORM nextval('barred'); RAISE 'barred'");
-    struct host *first = host;
-
-    host = deliver_another("barred-other");
-    sql_soon(db, "SELECT is_called::int FROM barred");
-    host = first;
-    for (int i = 1; i <= MESSAGES; i++) {
-        say("who is there?");
-        catcher_wait(catcher, 2 * (size_t)i, GENEROUS_MS);
-    }
-    sql_run(db, SQL_TRIGGER_DROP);
-    deliver_await_halves();
-    say("who is there?");
-    catcher_wait(catcher, 2 * (MESSAGES + 1), GENEROUS_MS);
-}
-
-/* The attempt gets no response. When it ends, the host has its shards again, with another lease. */
-TEST(an_attempt_that_outlives_its_lease_is_repeated_by_the_same_host)
-{
-    struct catcher *catcher = catcher_of(ANSWER_NONE, ANSWER_OK);
-
-    deliver_apart("outlived", "");
-    hook_to(catcher);
-    PGconn *open = cursors_hold();
-
-    say("who is there?");
-    catcher_wait(catcher, 1, GENEROUS_MS);
-    sql_run(db, "DELETE FROM webhook_host");
-    catcher_wait(catcher, 2, GENEROUS_MS);
-    ck_assert_str_eq(caught_header(&catcher->list[1], "X-Webhook-Attempt"), "1");
-    PQfinish(open);
-}
-
-/* Reads until the connection ends. Returns the number of bytes, and sets *why to its errno or 0. */
-static size_t read_out(int fd, size_t most, int *why)
-{
-    static char bytes[65536];
-    size_t all = 0;
-    ssize_t got = 1;
-
-    while (all < most && (got = read(fd, bytes, sizeof(bytes))) > 0)
-        all += (size_t)got;
-    *why = got < 0 ? errno : 0;
-    return all;
-}
-
-/*
- * The receiver reads nothing until the lease has ended, because the database does not respond (0),
- * the host is stopped (1), other hosts took over its shards (2), or the host ends (3). The host
- * must then send nothing more, neither the rest of the request nor what the kernel has kept of it:
- * another host may have sent later deliveries.
- */
-TEST_EACH(a_request_in_flight_is_reset_when_the_lease_ends, 4)
-{
-    int port, why, receiver = port_listen(&port), small = 4096, usual = 1 << 20;
-
-    ck_assert_int_eq(setsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
-    deliver_apart(text("reset%d", _i), "  timeout: 30\n");
-    struct webhook_made made =
-        webhook_make(host, admin, text("http://127.0.0.1:%d/", port), "message.new");
-
-    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event_id, event, body) VALUES (%jd,"
-                     " gen_random_uuid(), 'message.new', repeat('x', %d))",
-                     made.id, LARGE));
-    struct pollfd in_flight = {.fd = accept(receiver, NULL, NULL), .events = POLLIN};
-
-    ck_assert_int_eq(poll(&in_flight, 1, GENEROUS_MS), 1);
-    in_flight.events = 0; /* the end only */
-    if (_i < 2)
-        sql_run(db, "BEGIN");
-    if (_i == 0) {
-        sql_run(db, "LOCK webhook_host IN ACCESS EXCLUSIVE MODE");
-    } else if (_i == 2) {
-        sql_run(db, "DELETE FROM webhook_host");
-    } else if (_i == 3) {
-        struct host *ends = host;
-
-        host = deliver_another("reset-other");
-        host_stop(ends);
-    } else {
-        ck_assert_int_eq(kill(host->pid, SIGSTOP), 0);
-        ck_assert_int_eq(poll(&in_flight, 1, LEASE_MS), 0);
-        ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
-    }
-    ck_assert_int_eq(poll(&in_flight, 1, GENEROUS_MS), 1);
-    ck_assert_uint_lt(read_out(in_flight.fd, SIZE_MAX, &why), LARGE);
-    ck_assert_int_eq(why, ECONNRESET);
-    ck_assert_int_eq(setsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &usual, sizeof(usual)), 0);
-    if (_i < 2)
-        sql_run(db, "ROLLBACK");
-    int again = accept(receiver, NULL, NULL);
-
-    ck_assert_uint_ge(read_out(again, LARGE, &why), LARGE);
-    ck_assert_int_gt(write(again, ANSWER_OK, strlen(ANSWER_OK)), 0);
-    sql_soon(db, text("SELECT count(*) FROM webhook_outcome WHERE delivered"
-                      " AND (log IS NULL)::int = %d",
-                      _i < 3)); /* the host that ended left a log */
 }
 
 /*
@@ -434,3 +296,141 @@ TEST(a_delivery_with_the_id_of_a_lost_one_in_flight_is_made)
 }
 
 SUITE(webhook_takeover, .timeout_s = 120)
+
+/* ---- tests that share a host, the last of which stops it ---- */
+
+/*
+ * The ids 0 and -1 of a notification stand for rows of webhook_waiting. While `open` is open, the
+ * host does not look for deliveries in the log.
+ */
+TEST(a_delivery_that_is_notified_after_waiting_rows_is_sent)
+{
+    struct catcher *catcher = catcher_start(NULL);
+
+    struct webhook_made made = hook_to(catcher);
+
+    say("who is there?");
+    catcher_wait(catcher, 1, GENEROUS_MS);
+    PGconn *open = cursors_hold();
+
+    for (int i = 0; i < ORDERED; i++) {
+        sql_run(db, text("WITH d AS (INSERT INTO webhook_delivery (webhook, event, event_id, body)"
+                         " SELECT webhook, event, gen_random_uuid(), body FROM webhook_delivery"
+                         " WHERE webhook = %jd LIMIT 1 RETURNING id) SELECT pg_notify('webhook',"
+                         " 'queued:%jd:%d,%jd:' || id) FROM d",
+                         made.id, made.id, -(i % 2), made.id));
+        catcher_wait(catcher, (size_t)i + 2, GENEROUS_MS);
+    }
+    PQfinish(open);
+}
+
+/* Every statement that gives shards away fails, and the host serves all of them meanwhile. */
+TEST(webhooks_of_a_host_that_cannot_give_shards_away_go_on)
+{
+    struct catcher *catcher = catcher_start(NULL);
+
+    sql_run(db, "SELECT setval('webhook_hook_id', 62)"); /* the shard 63, which is to be given */
+    webhook_make(host, admin, catcher_url(catcher, "given"), "message.new");
+    webhook_make(host, admin, catcher_url(catcher, "kept"), "message.new");
+    sql_run(db, "CREATE SEQUENCE barred");
+    sql_trigger(db,
+                "BEFORE UPDATE ON webhook_shard FOR EACH ROW"
+                " WHEN (OLD.owner IS NOT NULL AND NEW.owner IS NULL)",
+                "PERFORM nextval('barred'); RAISE 'barred'");
+    struct host *first = host;
+
+    host = deliver_another("barred-other");
+    sql_soon(db, "SELECT is_called::int FROM barred");
+    host = first;
+    for (int i = 1; i <= MESSAGES; i++) {
+        say("who is there?");
+        catcher_wait(catcher, 2 * (size_t)i, GENEROUS_MS);
+    }
+    sql_run(db, SQL_TRIGGER_DROP);
+    deliver_await_halves();
+    say("who is there?");
+    catcher_wait(catcher, 2 * (MESSAGES + 1), GENEROUS_MS);
+}
+
+/* The attempt gets no response. When it ends, the host has its shards again, with another lease. */
+TEST(an_attempt_that_outlives_its_lease_is_repeated_by_the_same_host)
+{
+    struct catcher *catcher = catcher_of(ANSWER_NONE, ANSWER_OK);
+
+    hook_to(catcher);
+    PGconn *open = cursors_hold();
+
+    say("who is there?");
+    catcher_wait(catcher, 1, GENEROUS_MS);
+    sql_run(db, "DELETE FROM webhook_host");
+    catcher_wait(catcher, 2, GENEROUS_MS);
+    ck_assert_str_eq(caught_header(&catcher->list[1], "X-Webhook-Attempt"), "1");
+    PQfinish(open);
+}
+
+/* Reads until the connection ends. Returns the number of bytes, and sets *why to its errno or 0. */
+static size_t read_out(int fd, size_t most, int *why)
+{
+    static char bytes[65536];
+    size_t all = 0;
+    ssize_t got = 1;
+
+    while (all < most && (got = read(fd, bytes, sizeof(bytes))) > 0)
+        all += (size_t)got;
+    *why = got < 0 ? errno : 0;
+    return all;
+}
+
+/*
+ * The receiver reads nothing until the lease has ended, because the database does not respond (0),
+ * the host is stopped (1), other hosts took over its shards (2), or the host ends (3). The host
+ * must then send nothing more, neither the rest of the request nor what the kernel has kept of it:
+ * another host may have sent later deliveries. The last case stops the suite's host.
+ */
+TEST_EACH(a_request_in_flight_is_reset_when_the_lease_ends, 4)
+{
+    int port, why, receiver = port_listen(&port), small = 4096, usual = 1 << 20;
+
+    ck_assert_int_eq(setsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    struct webhook_made made =
+        webhook_make(host, admin, text("http://127.0.0.1:%d/", port), "message.new");
+
+    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event_id, event, body) VALUES (%jd,"
+                     " gen_random_uuid(), 'message.new', repeat('x', %d))",
+                     made.id, LARGE));
+    struct pollfd in_flight = {.fd = accept(receiver, NULL, NULL), .events = POLLIN};
+
+    ck_assert_int_eq(poll(&in_flight, 1, GENEROUS_MS), 1);
+    in_flight.events = 0; /* the end only */
+    if (_i < 2)
+        sql_run(db, "BEGIN");
+    if (_i == 0) {
+        sql_run(db, "LOCK webhook_host IN ACCESS EXCLUSIVE MODE");
+    } else if (_i == 2) {
+        sql_run(db, "DELETE FROM webhook_host");
+    } else if (_i == 3) {
+        struct host *ends = host;
+
+        host = deliver_another("reset-other");
+        host_stop(ends);
+    } else {
+        ck_assert_int_eq(kill(host->pid, SIGSTOP), 0);
+        ck_assert_int_eq(poll(&in_flight, 1, LEASE_MS), 0);
+        ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
+    }
+    ck_assert_int_eq(poll(&in_flight, 1, GENEROUS_MS), 1);
+    ck_assert_uint_lt(read_out(in_flight.fd, SIZE_MAX, &why), LARGE);
+    ck_assert_int_eq(why, ECONNRESET);
+    ck_assert_int_eq(setsockopt(receiver, SOL_SOCKET, SO_RCVBUF, &usual, sizeof(usual)), 0);
+    if (_i < 2)
+        sql_run(db, "ROLLBACK");
+    int again = accept(receiver, NULL, NULL);
+
+    ck_assert_uint_ge(read_out(again, LARGE, &why), LARGE);
+    ck_assert_int_gt(write(again, ANSWER_OK, strlen(ANSWER_OK)), 0);
+    sql_soon(db, text("SELECT count(*) FROM webhook_outcome WHERE delivered AND webhook = %jd"
+                      " AND (log IS NULL)::int = %d",
+                      made.id, _i < 3)); /* the host that ended left a log */
+}
+
+DELIVER_SUITE(webhook_lease, "  timeout: 30\n", 120)
