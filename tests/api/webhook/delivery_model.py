@@ -419,7 +419,7 @@ class Trial:
     def watch(self, api):
         """Activates disabled webhooks again, after a while."""
         paths = {int(hook.path.split("/")[-1]): hook for hook in self.hooks}
-        while not self.over.wait(0.3):
+        while not self.over.wait(1):
             for state in api.pages("/api/chat/webhooks?limit=1000"):
                 hook = paths[state["id"]]
                 if not state["active"]:
@@ -486,7 +486,7 @@ class Trial:
                                           " LEFT JOIN webhook_waiting w USING (id) JOIN webhook_delivery d ON d.id = q.id"
                                           " JOIN webhook_hook h ON h.id = q.webhook ORDER BY q.id LIMIT 20")
                 raise AssertionError(f"deliveries are stuck:\n{stuck}")
-            time.sleep(0.3)
+            time.sleep(1)
 
     # ---- the comparison
 

@@ -71,7 +71,7 @@ TEST(more_hung_receivers_than_slots_do_not_delay_a_new_webhook)
 /* Without statistics of the tables, PostgreSQL would plan to compare all rows with each other. */
 TEST(recover_queues_thousands_of_deliveries_without_table_statistics)
 {
-    int many = repetitions(6000, 60000);
+    int many = repetitions(6000, 20000);
     const struct receiver *dead = receiver_start("late");
     struct webhook_made made =
         webhook_make(host, admin, receiver_url(dead, "/hang/0"), "message.new");

@@ -246,7 +246,7 @@ TEST(orphaned_deliveries_and_late_commits_are_found_behind_a_backlog)
 
     sql_run(late, "BEGIN");
     sql_run(late, text(insert, other, 1));
-    sql_run(db, text(insert, silent, 21000));
+    sql_run(db, text(insert, silent, 9000));
     sql_run(db, text(insert, other, 1));
     sql_run(db, text("SELECT pg_notify('webhook', 'queued:%jd:' || max(id)) FROM webhook_delivery"
                      " WHERE webhook = %jd",

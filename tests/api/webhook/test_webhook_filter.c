@@ -173,7 +173,6 @@ static void compare(int seed, int filters)
                  2, values);
     }
     json_array_foreach (json_object_get(all, "filters"), i, pair) {
-        const char *filter = kept(json_dumps(json_array_get(pair, 0), JSON_COMPACT));
         json_t *body = json_pack("{sO}", "filter", json_array_get(pair, 0));
         struct answer *answer = ck_status(
             http(host, "POST", text("%s/filter/test", made.path), owner->token, body), 200);
@@ -182,12 +181,12 @@ static void compare(int seed, int filters)
         ck_assert_uint_eq(json_array_size(events), PAYLOADS);
         for (row = 0; row < PAYLOADS; row++) { /* newest first */
             const json_t *event = json_array_get(events, PAYLOADS - 1 - row);
-            const char *payload = kept(json_dumps(json_array_get(payloads, row), JSON_COMPACT));
 
             ck_assert_msg(json_equal(json_object_get(event, "matches"),
                                      json_array_get(json_array_get(pair, 1), row)),
-                          "seed %d: the model disagrees: filter %s, payload %s", seed, filter,
-                          payload);
+                          "seed %d: the model disagrees: filter %s, payload %s", seed,
+                          json_dumps(json_array_get(pair, 0), 0),
+                          json_dumps(json_array_get(payloads, row), 0));
         }
     }
 }
@@ -196,7 +195,7 @@ TEST(random_filters_match_the_same_payloads_as_in_a_model)
 {
     const char *seed = getenv("BUSBAR_TEST_SEED");
 
-    for (int i = 0; i < repetitions(1, 5); i++)
+    for (int i = 0; i < repetitions(1, 3); i++)
         compare((seed ? atoi(seed) : 1) + i, 200);
 }
 

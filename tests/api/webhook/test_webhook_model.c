@@ -11,7 +11,7 @@ TEST(deliveries_are_what_the_model_predicts_while_hosts_and_postgresql_are_kille
                                 "--seed",
                                 seed ? seed : "1",
                                 "--deliveries",
-                                text("%d", repetitions(3000, 5000)),
+                                text("%d", repetitions(2000, 3500)),
                                 "--rounds",
                                 "2",
                                 NULL};
