@@ -2,6 +2,8 @@
  * Mails against a real SMTP server: TLS and logins, servers and recipients that fail, hosts that
  * end, and names with line breaks. The module auth queues the mails, which contain links.
  */
+#include <sys/stat.h>
+
 #include "exchange.h"
 #include "mailbox.h"
 #include "receive.h"
@@ -169,41 +171,6 @@ TEST(a_killed_host_loses_no_mail)
     ck_assert_uint_eq(mailbox_count(mailbox, NULL), 1);
 }
 
-TEST(two_hosts_send_each_mail_once)
-{
-    prepare("mail_two", NULL);
-    run();
-    struct host *other = host_start(&(struct host_spec){.name = "mail_two-2",
-                                                        .database = "mail_two",
-                                                        .modules = MODULES,
-                                                        .more = mailbox_section(mailbox, NULL)});
-    const char *emails[TWINS * EACH];
-
-    for (int i = 0; i < TWINS * EACH; i++) {
-        emails[i] = account_make(text("twin-%d", i));
-        ask_for_link_on(i % 2 ? host : other, emails[i]);
-    }
-    sql_soon(db, text("SELECT (count(*) = %d)::int FROM mail_outbox", TWINS * EACH));
-    sql_run(db, "UPDATE mail_outbox SET due = now()");
-    mailbox_run(mailbox, "");
-    for (int i = 0; i < TWINS * EACH; i++)
-        mailbox_wait(mailbox, emails[i], 1);
-    outbox_is_empty_soon();
-    ck_assert_uint_eq(mailbox_count(mailbox, NULL), TWINS * EACH);
-    host_stop(other);
-}
-
-TEST(a_mail_that_expires_is_abandoned)
-{
-    prepare("mail_expired", NULL);
-    run();
-    ask_for_link("ada");
-    host_logs(host, 0, "mail not sent");
-    sql_run(db, "UPDATE mail_outbox SET expires = now(), due = now()");
-    host_logs(host, 0, "it waited too long");
-    outbox_is_empty_soon();
-}
-
 /* This happens while secrets.keys is changed on one host after another. */
 TEST(a_mail_whose_key_a_host_lacks_stays_in_the_outbox)
 {
@@ -245,102 +212,6 @@ TEST(a_full_outbox_drops_mails_and_logs_it)
     sql_is(db, 1, "SELECT count(*) FROM mail_outbox");
 }
 
-TEST(nothing_is_sent_while_work_is_paused)
-{
-    prepare("mail_paused", NULL);
-    mailbox_run(mailbox, "");
-    run();
-    host_says(host, 0, "pause");
-    const char *email = ask_for_link("ada");
-
-    sql_soon(db, "SELECT (count(*) = 1)::int FROM mail_outbox");
-    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 0);
-    sql_is(db, 0, "SELECT attempts FROM mail_outbox");
-    host_says(host, 0, "resume");
-    mailbox_wait(mailbox, email, 1);
-}
-
-/* Names with control characters cannot be stored over the API; here they are in the database. */
-TEST(line_breaks_in_names_add_no_header_and_no_recipient)
-{
-    prepare("mail_injection", NULL);
-    mailbox_run(mailbox, "");
-    run();
-    const char *email = account_make("ada");
-
-    sql_run(db, "WITH o AS (INSERT INTO auth_organisation (name) VALUES "
-                "(E'Sönne\\r\\nBcc: b@example.com\\r\\n\\r\\nx') RETURNING id) "
-                "UPDATE auth_account SET organisation = (SELECT id FROM o), "
-                "first_name = E'A\\r\\n.\\r\\nMAIL FROM:<c@example.com>' WHERE email LIKE 'ada@%'");
-    sql_run(db, "INSERT INTO auth_link_request (purpose, email, language) VALUES ('invite', "
-                "'ada@example.com', 'de-DE,de;q=0.9')");
-    const json_t *mail = mailbox_wait(mailbox, email, 1);
-
-    expect_json(mail, "{'to':['ada@example.com'],'headers':{'Bcc':'(absent)','Subject':"
-                      "'busbar: Einladung für Sönne  Bcc: b@example.com    x'}}");
-    ck_assert_ptr_nonnull(strstr(mail_body(mail), "Guten Tag A  .  MAIL FROM:<c@example.com>,\n"));
-    outbox_is_empty_soon();
-    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 1);
-}
-
-TEST(the_outbox_and_the_log_do_not_contain_the_token)
-{
-    prepare("mail_secret", NULL);
-    run();
-    const char *email = ask_for_link("ada");
-
-    sql_soon(db, "SELECT count(*) FROM mail_outbox");
-    sql_is(db, 0,
-           "SELECT count(*) FROM mail_outbox WHERE position("
-           "'password'::bytea IN message) > 0");
-    mailbox_run(mailbox, "");
-    const char *token = mail_token(mailbox_wait(mailbox, email, 1));
-
-    outbox_is_empty_soon();
-    ck_assert_uint_eq(host_logged(host, token), 0);
-    ck_assert_uint_eq(host_logged(host, "choose a new"), 0);
-    sql_is(db, 1,
-           "SELECT count(*) FROM auth_link WHERE "
-           "hash = sha256('%s'::bytea)",
-           token);
-}
-
-TEST(the_command_prints_whether_the_server_takes_a_mail)
-{
-    prepare("mail_command", NULL);
-    ck_prints(host, 1, "not sent to ada@example.com: ", "mail", "test", "ada@example.com");
-    mailbox_run(mailbox, "");
-    ck_prints(host, 0, "sent to ada@example.com", "mail", "test", "ada@example.com");
-    ck_prints(host, 1, "RCPT failed: 550", "mail", "test", "refused@example.com");
-    ck_assert_str_eq(mail_header(mailbox_wait(mailbox, "ada@example.com", 1), "Subject"),
-                     "busbar: test");
-}
-
-TEST(the_owner_of_a_failing_webhook_gets_a_mail_an_hour_about_each_event)
-{
-    prepare("mail_notices", NULL);
-    mailbox_run(mailbox, "");
-    run();
-    struct person *admin = admin_of(host);
-    int port = receiver_none()->at.port; /* nobody listens there */
-    struct webhook_made made = webhook_make(
-        host, admin, text("http://127.0.0.1:%d/secret-of-the-receiver", port), "message.new");
-    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "b@example.com", NULL);
-
-    for (int i = 0; i < 2; i++) {
-        sql_run(db, "UPDATE webhook_hook SET exhausted_at = NULL");
-        ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "A text"), 201);
-        webhook_wait(host, admin, &made, "abandoned", 20000);
-        const json_t *mail = mailbox_wait(mailbox, ADMIN_EMAIL, 2); /* failing and exhausted */
-
-        expect_json(mail, text("{'headers':{'Subject':'busbar: *webhook*%jd *'}}", made.id));
-        ck_assert_ptr_nonnull(strstr(mail_body(mail), text("http://127.0.0.1:%d", port)));
-        ck_assert_ptr_null(strstr(mail_body(mail), "secret-of-the-receiver"));
-    }
-    outbox_is_empty_soon();
-    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 2);
-}
-
 TEST(a_silent_server_does_not_prevent_a_stop)
 {
     prepare("mail_silent", "  tls: none\n");
@@ -367,3 +238,155 @@ TEST(settings_that_would_send_a_password_in_the_clear_are_refused)
 }
 
 SUITE(mail, .timeout_s = 120)
+
+/* ---- tests that share a host ---- */
+
+static void set_up(void)
+{
+    prepare("mail", NULL);
+    run();
+}
+
+/* The suite's host gets an empty outbox and mailbox, whose server is not running yet. */
+static void begin(const char *name)
+{
+    mailbox->directory = harness_path(text("%s.mails", name));
+    ck_assert_int_eq(mkdir(mailbox->directory, 0700), 0);
+    db = database_connect(the_postgres, host->name);
+    sql_run(db, "DELETE FROM mail_outbox");
+}
+
+static void end(void)
+{
+    if (mailbox->pid)
+        mailbox_stop(mailbox);
+}
+
+TEST(two_hosts_send_each_mail_once)
+{
+    begin("mail_two");
+    struct host *other = host_start(&(struct host_spec){.name = "mail_two-2",
+                                                        .database = host->name,
+                                                        .modules = MODULES,
+                                                        .more = mailbox_section(mailbox, NULL)});
+    const char *emails[TWINS * EACH];
+
+    for (int i = 0; i < TWINS * EACH; i++) {
+        emails[i] = account_make(text("twin-%d", i));
+        ask_for_link_on(i % 2 ? host : other, emails[i]);
+    }
+    sql_soon(db, text("SELECT (count(*) = %d)::int FROM mail_outbox", TWINS * EACH));
+    sql_run(db, "UPDATE mail_outbox SET due = now()");
+    mailbox_run(mailbox, "");
+    for (int i = 0; i < TWINS * EACH; i++)
+        mailbox_wait(mailbox, emails[i], 1);
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), TWINS * EACH);
+    host_stop(other);
+}
+
+TEST(a_mail_that_expires_is_abandoned)
+{
+    begin("mail_expired");
+    size_t from = host_log_size(host);
+
+    ask_for_link("ida");
+    host_logs(host, from, "mail not sent");
+    sql_run(db, "UPDATE mail_outbox SET expires = now(), due = now()");
+    host_logs(host, from, "it waited too long");
+    outbox_is_empty_soon();
+}
+
+TEST(nothing_is_sent_while_work_is_paused)
+{
+    begin("mail_paused");
+    mailbox_run(mailbox, "");
+    host_says(host, 0, "pause");
+    const char *email = ask_for_link("pia");
+
+    sql_soon(db, "SELECT (count(*) = 1)::int FROM mail_outbox");
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 0);
+    sql_is(db, 0, "SELECT attempts FROM mail_outbox");
+    host_says(host, 0, "resume");
+    mailbox_wait(mailbox, email, 1);
+}
+
+/* Names with control characters cannot be stored over the API; here they are in the database. */
+TEST(line_breaks_in_names_add_no_header_and_no_recipient)
+{
+    begin("mail_injection");
+    mailbox_run(mailbox, "");
+    const char *email = account_make("ada");
+
+    sql_run(db, "WITH o AS (INSERT INTO auth_organisation (name) VALUES "
+                "(E'Sönne\\r\\nBcc: b@example.com\\r\\n\\r\\nx') RETURNING id) "
+                "UPDATE auth_account SET organisation = (SELECT id FROM o), "
+                "first_name = E'A\\r\\n.\\r\\nMAIL FROM:<c@example.com>' WHERE email LIKE 'ada@%'");
+    sql_run(db, "INSERT INTO auth_link_request (purpose, email, language) VALUES ('invite', "
+                "'ada@example.com', 'de-DE,de;q=0.9')");
+    const json_t *mail = mailbox_wait(mailbox, email, 1);
+
+    expect_json(mail, "{'to':['ada@example.com'],'headers':{'Bcc':'(absent)','Subject':"
+                      "'busbar: Einladung für Sönne  Bcc: b@example.com    x'}}");
+    ck_assert_ptr_nonnull(strstr(mail_body(mail), "Guten Tag A  .  MAIL FROM:<c@example.com>,\n"));
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 1);
+}
+
+TEST(the_outbox_and_the_log_do_not_contain_the_token)
+{
+    begin("mail_secret");
+    const char *email = ask_for_link("eve");
+
+    sql_soon(db, "SELECT count(*) FROM mail_outbox");
+    sql_is(db, 0,
+           "SELECT count(*) FROM mail_outbox WHERE position("
+           "'password'::bytea IN message) > 0");
+    mailbox_run(mailbox, "");
+    const char *token = mail_token(mailbox_wait(mailbox, email, 1));
+
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(host_logged(host, token), 0);
+    ck_assert_uint_eq(host_logged(host, "choose a new"), 0);
+    sql_is(db, 1,
+           "SELECT count(*) FROM auth_link WHERE "
+           "hash = sha256('%s'::bytea)",
+           token);
+}
+
+TEST(the_command_prints_whether_the_server_takes_a_mail)
+{
+    begin("mail_command");
+    ck_prints(host, 1, "not sent to ada@example.com: ", "mail", "test", "ada@example.com");
+    mailbox_run(mailbox, "");
+    ck_prints(host, 0, "sent to ada@example.com", "mail", "test", "ada@example.com");
+    ck_prints(host, 1, "RCPT failed: 550", "mail", "test", "refused@example.com");
+    ck_assert_str_eq(mail_header(mailbox_wait(mailbox, "ada@example.com", 1), "Subject"),
+                     "busbar: test");
+}
+
+TEST(the_owner_of_a_failing_webhook_gets_a_mail_an_hour_about_each_event)
+{
+    begin("mail_notices");
+    mailbox_run(mailbox, "");
+    struct person *admin = admin_of(host);
+    int port = receiver_none()->at.port; /* nobody listens there */
+    struct webhook_made made = webhook_make(
+        host, admin, text("http://127.0.0.1:%d/secret-of-the-receiver", port), "message.new");
+    struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "b@example.com", NULL);
+
+    for (int i = 0; i < 2; i++) {
+        sql_run(db, "UPDATE webhook_hook SET exhausted_at = NULL");
+        ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, "A text"), 201);
+        webhook_wait(host, admin, &made, "abandoned", 20000);
+        const json_t *mail = mailbox_wait(mailbox, ADMIN_EMAIL, 2); /* failing and exhausted */
+
+        expect_json(mail, text("{'headers':{'Subject':'busbar: *webhook*%jd *'}}", made.id));
+        ck_assert_ptr_nonnull(strstr(mail_body(mail), text("http://127.0.0.1:%d", port)));
+        ck_assert_ptr_null(strstr(mail_body(mail), "secret-of-the-receiver"));
+    }
+    outbox_is_empty_soon();
+    ck_assert_uint_eq(mailbox_count(mailbox, NULL), 2);
+}
+
+SUITE(mail_outbox, .timeout_s = 120, .before_all = set_up, .after_each = end)

@@ -260,6 +260,7 @@ TEST(wrong_settings_are_refused)
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         host = host_prepare(&(struct host_spec){.name = text("nats_settings_%zu", i),
+                                                .database = "none",
                                                 .modules = MODULES,
                                                 .more = text("nats:\n  %s\n", rows[i][0])});
         ck_assert(!host_run(host));
