@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define STEP_MS 5
-#define STEP_MAX_MS 50
+#define STEP_MAX_MS 100
 #define PAUSE_MAX_MS 200
 
 /* NULL: the tests do not run as root. */
