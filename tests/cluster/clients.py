@@ -92,8 +92,11 @@ class Outage:
             return max(self.longest, time.monotonic() - self.last)
 
 
+OFTEN, SELDOM = 0.1, 0.5  # seconds between two requests of a client that writes: when a fault happens, and otherwise
+
+
 class Client(threading.Thread):
-    pause = 0.1
+    pause = OFTEN
 
     def __init__(self, outage):
         super().__init__(daemon=True)
@@ -243,31 +246,38 @@ class Receiver:
         lock, receiver = threading.Lock(), self
 
         class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"  # hosts keep their connections
+
+            def handle(self):
+                with contextlib.suppress(ConnectionError):  # a host was killed, or its lease has ended
+                    super().handle()
+
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 identity, at = self.headers["webhook-id"], self.headers["webhook-timestamp"]
+                payload = json.loads(body)
+                found = uuids_in(payload)
                 digest = hmac.new(SECRET.encode(), f"{identity}.{at}.".encode() + body, hashlib.sha256).digest()
                 with lock:
                     receiver.forged += f"v1,{base64.b64encode(digest).decode()}" not in self.headers["webhook-signature"].split()
                     receiver.repeated += (self.path, identity) in receiver.ids
                     receiver.ids.add((self.path, identity))
-                    receiver.uuids.update(uuids_in(json.loads(body)))
-                    receiver.paths.setdefault(self.path, set()).update(uuids_in(json.loads(body)))
-                    receiver.ordered[self.path].append((json.loads(body).get("conversationId"),
-                                                        self.headers["webhook-sequence"], identity))
+                    receiver.uuids.update(found)
+                    receiver.paths.setdefault(self.path, set()).update(found)
+                    receiver.ordered[self.path].append((payload.get("conversationId"), self.headers["webhook-sequence"],
+                                                        identity))
                     receiver.attempts[self.path].append(time.monotonic())
                     fails = self.path.startswith("/fails") and len(receiver.attempts[self.path]) < 3
                 if self.path.startswith("/slow"):
                     receiver.answers.wait()
                 self.send_response(500 if fails else 200)
                 self.send_header("Content-Length", "0")
-                with contextlib.suppress(ConnectionResetError):  # the lease of the host has ended
-                    self.end_headers()
+                self.end_headers()
 
             def log_message(self, *_):
                 pass
 
-        # each delivery is a connection: the default of 5 drops some, which are tried again after 1 s, 3 s and 7 s
+        # many connections begin at once: the default of 5 drops some, which are tried again after 1 s, 3 s and 7 s
         http.server.ThreadingHTTPServer.request_queue_size = 1024
         self.server = http.server.ThreadingHTTPServer((address("client"), port), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

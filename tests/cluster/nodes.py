@@ -156,14 +156,15 @@ PATIENCE = [1]  # the limits of waiting and of outages are multiplied by this
 def wait_until(what, condition, seconds=120):
     """Waits until the condition returns something true, and returns it. An exception counts as false."""
     end, last = time.monotonic() + seconds * PATIENCE[0], None
-    while time.monotonic() < end:
+    while (began := time.monotonic()) < end:
         try:
             found = condition()
             if found:
                 return found
         except (OSError, ValueError, KeyError, http.client.HTTPException, subprocess.TimeoutExpired) as error:
             last = error
-        time.sleep(0.1)
+        took = time.monotonic() - began
+        time.sleep(min(max(0.1, 5 * took), 0.5))  # a condition that starts a program is checked less often
     raise AssertionError(f"{what}: not within {seconds * PATIENCE[0]} s ({last})")
 
 
@@ -185,6 +186,7 @@ class Cluster:
         self.network, self.programs, self.busbar, self.top = network, programs, busbar, top
         self.directory, self.modules = programs.directory, f"{busbar}/lib/busbar/modules"
         self.postgres = max(os.listdir("/usr/lib/postgresql"), key=int)
+        self.psql = f"/usr/lib/postgresql/{self.postgres}/bin/psql"  # without Debian's wrapper, a program in Perl
 
     def place(self, name):
         """Makes a private directory of the service's user."""
@@ -327,7 +329,7 @@ class Cluster:
     def sql(self, name, text, database="busbar", seconds=10, server=None):
         """Runs a statement from inside a machine, on its own server. Returns its output, or None if it failed."""
         found = subprocess.run(
-            ["ip", "netns", "exec", self.network.namespace(name), "timeout", str(seconds), "psql", "-XAtq", "-h",
+            ["ip", "netns", "exec", self.network.namespace(name), "timeout", str(seconds), self.psql, "-XAtq", "-h",
              server or address(name), "-U", "postgres", "-d", database, "-c", text], capture_output=True, text=True,
             env={**os.environ, "PGPASSWORD": PASSWORDS["POSTGRES_PASSWORD"]})
         return None if found.returncode else found.stdout.strip()

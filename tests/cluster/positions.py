@@ -14,7 +14,7 @@ LIMIT = 20  # rows per page
 class Keeper(Client):
     """A client that repeats each request until it has an answer, which must have the expected status."""
 
-    pause = 0.05  # also between pages
+    pause = 0.1  # also between pages
 
     def __init__(self, api):
         super().__init__(None)
@@ -184,7 +184,7 @@ class Starter(Keeper):
 class Archive(Keeper):
     """Starts conversations that are archived at once. Each chain stays as it was, whenever it is read."""
 
-    pause, email = 1, "old@cluster.test"
+    pause, email = 3, "old@cluster.test"
 
     def __init__(self, api, age):
         super().__init__(api)
