@@ -15,8 +15,9 @@ void certificates_begin(const char *name, const char *settings)
 
 void certificates_alone(const char *name, const char *settings)
 {
-    certificates_begin(name, settings);
-    host_kill(host);
+    host =
+        host_prepare(&(struct host_spec){.name = name, .db = settings, .modules = METER_MODULES});
+    db = database_connect(the_postgres, name);
 }
 
 static const char *const issue[] = {"certificate", "issue", NULL};

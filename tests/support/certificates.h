@@ -20,7 +20,7 @@
 void certificates_open(const char *name);
 
 /* For one test: starts a host on its own database, with `settings` in the section db (NULL: none),
- * and connects `db` to it. The second function then kills the host, so that only commands issue. */
+ * and connects `db` to it. The second function starts no host, so that only commands issue. */
 void certificates_begin(const char *name, const char *settings);
 void certificates_alone(const char *name, const char *settings);
 

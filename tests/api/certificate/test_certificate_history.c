@@ -19,13 +19,19 @@ enum {
 
 static struct person *m;
 
+static struct host_spec spec_of(const char *name, const char *settings)
+{
+    return (struct host_spec){.name = name,
+                              .modules = "[auth, device, reading, certificate, webhook]",
+                              .db = settings,
+                              .environment = process_lean};
+}
+
 static void begin_with(const char *name, const char *settings)
 {
-    host =
-        host_start(&(struct host_spec){.name = name,
-                                       .modules = "[auth, device, reading, certificate, webhook]",
-                                       .db = settings,
-                                       .environment = process_lean});
+    struct host_spec spec = spec_of(name, settings);
+
+    host = host_start(&spec);
     db = database_connect(the_postgres, name);
     m = person_make(host, admin_of(host), name, NULL);
     meter_make(host, m, "big", 100, days_ago(2000));
@@ -35,6 +41,17 @@ static void begin_with(const char *name, const char *settings)
 static void begin(const char *name)
 {
     begin_with(name, NULL);
+}
+
+/* Makes the first device and does not start the host. */
+static void prepare(const char *name)
+{
+    struct host_spec spec = spec_of(name, NULL);
+
+    host = host_prepare(&spec);
+    db = database_connect(the_postgres, name);
+    sql_run(db, "INSERT INTO device (id, uuid, organisation, external_id, attributes, created_at,"
+                " updated_at) VALUES (1, gen_random_uuid(), 1, 'big', '{}', now(), now())");
 }
 
 /* Adds hourly History readings of the first device as if just sent; one in five is below the
@@ -125,8 +142,7 @@ TEST(a_killed_backfill_leaves_the_same_log_as_an_uninterrupted_one)
     int64_t seen = 0, steps = 0;
     int status;
 
-    begin("history_kill");
-    host_kill(host);
+    prepare("history_kill");
     backfill(days_ago(1900), BACKFILL);
     for (int i = 0; i < repetitions(4, 8); i++) {
         pid_t job = meter_issue_start(host);
@@ -140,7 +156,6 @@ TEST(a_killed_backfill_leaves_the_same_log_as_an_uninterrupted_one)
         seen = entries();
     }
     ck_assert_int_gt(steps, 0); /* some were killed in the middle */
-    ck_assert(host_run(host));
     certificates_run();
     certificates_await(db);
     expect_log();
@@ -187,8 +202,7 @@ TEST(the_job_issues_history_until_nothing_is_left)
 {
     enum { DEVICES = 400 };
 
-    begin("history_crowd");
-    host_kill(host);
+    prepare("history_crowd");
     crowd(DEVICES);
     ck_assert(host_run(host));
     certificates_await(db);
@@ -211,8 +225,7 @@ static void read_hours(int device, int hours)
 TEST(a_chunk_has_the_readings_of_as_many_devices_as_fit)
 {
     enum { DEVICES = 2000, HOURS = 1500, BAD = 1700, MOST = DEVICES / 10 };
-    begin("history_many");
-    host_kill(host);
+    prepare("history_many");
     crowd(DEVICES);
     read_hours(2100, HOURS);
     sql_run(db, text("ALTER TABLE certificate_entry ADD CONSTRAINT bad CHECK (device <> %d)", BAD));
@@ -287,8 +300,7 @@ TEST(a_backfill_needs_only_the_memory_of_one_chunk)
     int64_t first = 0, most = 0;
     int status;
 
-    begin("history_memory");
-    host_kill(host);
+    prepare("history_memory");
     backfill(days_ago(1900), BACKFILL);
     pid_t job = meter_issue_start(host);
 
