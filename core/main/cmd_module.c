@@ -308,6 +308,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
                           const struct bb_command *command, json_t *options)
 {
     struct engine engine = {.generation = g};
+    struct host_settings host = *g->host;
     bool lasts = command->flags & BB_COMMAND_LONG;
     struct setting_problems problems = {0};
     struct migrate_report report;
@@ -323,6 +324,11 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         generation_destroy(g);
         return CLI_FAILED;
     }
+    /* a fiber uses one connection of each pool at a time */
+    host.database.read_connections = host.database.write_connections = 1;
+    host.database.unit_connections = host.database.long_connections = 1;
+    host.database.transaction_connections = 1;
+    g->host = &host;
     pthread_mutex_init(&engine.lock, NULL);
     if (lasts) {
         log_level(BB_WARN, false);
