@@ -28,6 +28,14 @@ void expect_refused(const struct host *host, const char *path, const char *token
     ck_error(http(host, "GET", path, token, NULL), 503, "");
 }
 
+void expect_refused_until(const struct host *host, const char *token, int64_t end_ms)
+{
+    while (now_ms() < end_ms) {
+        expect_refused(host, A_READ, token);
+        poll(NULL, 0, 50); /* the pace of the requests */
+    }
+}
+
 void expect_refused_at_once(const struct host *host, const char *path, const char *token)
 {
     for (int i = 0; i < REFUSALS; i++)

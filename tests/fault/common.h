@@ -31,6 +31,9 @@ void expect_only_503(const struct scene *scene);
 /* Sends a GET; fails the test unless the response is a 503 with Retry-After. */
 void expect_refused(const struct host *host, const char *path, const char *token);
 
+/* Sends such a GET of A_READ repeatedly, until this time. */
+void expect_refused_until(const struct host *host, const char *token, int64_t end_ms);
+
 /* Like expect_refused(), several times. No response may say that the request took too long, because
  * the host already knows about the fault and no request waits for it. */
 void expect_refused_at_once(const struct host *host, const char *path, const char *token);

@@ -50,7 +50,7 @@ static void *gaps_main(void *arg)
             gaps->longest_ms = gap > gaps->longest_ms ? gap : gaps->longest_ms;
             gaps->last_ms += gap;
         }
-        poll(NULL, 0, 2);
+        poll(NULL, 0, 10);
     }
     curl_easy_cleanup(curl);
     return NULL;

@@ -62,6 +62,7 @@ static struct stand stand_make(void)
     stand.scene = scene_make("crash_load", &spec, 1, SCENE_ENDLESS);
     stand.receiver = receiver_start("crash_load");
     stand.scene->load.writers = 4;
+    stand.scene->load.pause_ms = 20;
     stand.scene->load.fresh = true; /* libcurl would post twice on a kept connection */
     webhook_make(stand.scene->hosts[0], stand.scene->admin,
                  receiver_url(stand.receiver, "/crash_load"), "message.new");

@@ -62,11 +62,9 @@ TEST(no_free_postgresql_connection_is_503_without_a_reconnect_storm)
     load_begin(scene);
     take_places(&sleepers);
     WAIT_UNTIL(have_all_places(&sleepers), 20000);
-    int64_t end = now_ms() + CROWDED_MS;
     size_t told = host_logged(host, "PostgreSQL");
 
-    while (now_ms() < end)
-        expect_refused(host, A_READ, scene->admin->token);
+    expect_refused_until(host, scene->admin->token, now_ms() + CROWDED_MS);
     ck_assert_uint_le(host_logged(host, "PostgreSQL") - told, LINES_MAX);
     for (int i = 0; i < sleepers.count; i++)
         PQfinish(sleepers.all[i]);
@@ -138,10 +136,7 @@ TEST(a_table_locked_for_20_seconds_is_503_at_the_deadline)
     load_begin(scene);
     sql_run(db, "BEGIN");
     sql_run(db, "LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE");
-    int64_t end = now_ms() + LOCKED_MS;
-
-    while (now_ms() < end)
-        expect_refused(scene->hosts[0], A_READ, scene->admin->token);
+    expect_refused_until(scene->hosts[0], scene->admin->token, now_ms() + LOCKED_MS);
     sql_run(db, "COMMIT");
     scene_recovery(scene);
     fault_over(scene);

@@ -2,7 +2,7 @@
  * has a separate server with fsync. The health endpoint is requested continuously. */
 #include "fault/common.h"
 
-enum { TERMINATIONS = 30, EACH_MS = 1000 };
+enum { TERMINATIONS = 30, EACH_MS = 500 };
 
 TEST(a_host_survives_a_stop_of_postgresql)
 {
@@ -52,7 +52,7 @@ TEST(a_crash_of_postgresql_loses_no_message)
     restart_under_load("crash", SIGKILL);
 }
 
-/* Backends are terminated once a second for half a minute, each time while messages are written. */
+/* Backends are terminated twice a second, each time while messages are written. */
 TEST(terminated_backends_lose_no_message)
 {
     struct postgres *pg = postgres_make("pg-terminate", true);

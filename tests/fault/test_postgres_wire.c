@@ -125,8 +125,7 @@ TEST(dropped_packets_block_no_connection_for_long)
               " iptables-legacy -A INPUT -p tcp --sport %d -j DROP",
               port, port));
     status_soon(scene->hosts[0], "/api/health/status", NULL, 503);
-    while (now_ms() < began + DROP_MS)
-        expect_refused(scene->hosts[0], A_READ, scene->admin->token);
+    expect_refused_until(scene->hosts[0], scene->admin->token, began + DROP_MS);
     ck_assert_uint_gt(host_logged(scene->hosts[0], "connection to PostgreSQL lost"), 0);
     tool("iptables-legacy -F INPUT");
     scene_recovery(scene);

@@ -8,7 +8,7 @@
 #include "receive.h"
 #include "wire.h"
 
-enum { ENOUGH_LINES = 6000, DESCRIPTORS = 128, CLIENTS = 500, IDLE_MS = 2000 };
+enum { LINES = 300, LINE_BYTES = 3500, DESCRIPTORS = 128, CLIENTS = 500, IDLE_MS = 2000 };
 
 #define GET_HEALTH "GET /api/health HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -65,6 +65,16 @@ static struct scene *scene_with_pipe(const char *name, const struct reader *read
     return fault_scene(name, &(struct host_spec){.wrapper = word_list("sh", "-c", script, "sh")});
 }
 
+/* Makes the host log more than three times as much as its buffer and the pipe hold together. */
+static void log_much(struct scene *scene)
+{
+    const char *path = text("/api/%0*d", LINE_BYTES, 0);
+
+    for (int i = 0; i < LINES; i++)
+        ck_status(http(scene->hosts[0], "GET", path, NULL, NULL), 404);
+    scene_more(scene, 100);
+}
+
 TEST(a_log_pipe_that_is_not_read_blocks_no_request_and_is_reported)
 {
     struct reader *reader = reader_start("fault_unread");
@@ -72,7 +82,7 @@ TEST(a_log_pipe_that_is_not_read_blocks_no_request_and_is_reported)
 
     load_begin(scene);
     atomic_store(&reader->stopped, true);
-    scene_more(scene, ENOUGH_LINES);
+    log_much(scene);
     atomic_store(&reader->stopped, false);
     host_logs(scene->hosts[0], 0, "log lines dropped");
     fault_over(scene);
@@ -90,7 +100,7 @@ TEST(a_log_pipe_whose_reader_ended_blocks_no_request)
     atomic_store(&reader->over, true);
     pthread_join(reader->thread, NULL);
     close(reader->fd);
-    scene_more(scene, ENOUGH_LINES);
+    log_much(scene);
     fault_over(scene);
     ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
 }

@@ -9,7 +9,7 @@
 
 #include "harness.h"
 
-enum { PAUSE_MS = 20, WRITERS_MAX = 256, ANSWER_MAX = 8192, CALL_MS = 10000 };
+enum { PAUSE_MS = 50, WRITERS_MAX = 256, ANSWER_MAX = 8192, CALL_MS = 10000 };
 
 struct ledger *ledger_open(const char *directory)
 {

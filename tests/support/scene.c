@@ -51,6 +51,7 @@ struct scene *scene_make(const char *name, const struct host_spec *spec, int hos
                                        .authors = {USER, ADMIN_EMAIL},
                                        .writers = SCENE_WRITERS,
                                        .count = messages,
+                                       .pause_ms = messages == SCENE_ENDLESS ? SCENE_PAUSE_MS : 0,
                                        .seconds = SCENE_SECONDS};
     return scene;
 }
@@ -165,7 +166,7 @@ static void *watch_health(void *arg)
     while (!atomic_load(&watch->over)) {
         atomic_fetch_add(&watch->failures, http_send(watch->host, &call)->status != 200);
         atomic_fetch_add(&watch->count, 1);
-        usleep(10000); /* the pace of the requests */
+        usleep(20000); /* the pace of the requests */
     }
     curl_easy_cleanup(connection);
     return NULL;

@@ -17,7 +17,8 @@ enum {
     SCENE_HOSTS = 2,
     SCENE_WRITERS = 20,
     SCENE_SECONDS = 240,
-    SCENE_ENDLESS = 1000000 /* messages: the load never reaches this count */
+    SCENE_ENDLESS = 1000000, /* messages: the load never reaches this count */
+    SCENE_PAUSE_MS = 50      /* pause of each writer of an endless load after a message */
 };
 
 struct scene {

@@ -103,9 +103,9 @@ TEST(a_rolling_restart_behind_haproxy_fails_no_request)
 
     scene_begin(scene);
     for (int i = 0; i < repetitions(1, 2) * 2; i++) {
-        scene_more(scene, 200);
+        scene_more(scene, 100);
         host_stop(scene->hosts[i % 2]);
-        scene_more(scene, 200);
+        scene_more(scene, 100);
         ck_assert(host_run(scene->hosts[i % 2]));
         wait_both(cluster);
     }
@@ -124,13 +124,13 @@ TEST(a_killed_host_behind_haproxy_loses_no_message)
 
     scene->load.fresh = true;
     scene_begin(scene);
-    scene_more(scene, 200);
+    scene_more(scene, 100);
     host_kill(scene->hosts[1]);
     scene_recovery(scene);
-    scene_more(scene, 200);
+    scene_more(scene, 100);
     ck_assert(host_run(scene->hosts[1]));
     wait_both(cluster);
-    scene_more(scene, 200);
+    scene_more(scene, 100);
     scene_stop(scene);
     scene_expect_ledger(scene);
     cluster_end(cluster);
@@ -155,7 +155,7 @@ TEST(haproxy_keeps_hosts_whose_checks_are_late)
     struct scene *scene = cluster->scene;
 
     scene_begin(scene);
-    scene_more(scene, 200);
+    scene_more(scene, 100);
     for (int i = 0; i < SCENE_HOSTS; i++)
         ck_assert_int_eq(kill(scene->hosts[i]->pid, SIGSTOP), 0);
     bool down = false;
@@ -166,7 +166,7 @@ TEST(haproxy_keeps_hosts_whose_checks_are_late)
     for (int i = 0; i < SCENE_HOSTS; i++)
         ck_assert_int_eq(kill(scene->hosts[i]->pid, SIGCONT), 0);
     ck_assert_msg(!down || after >= CHECK_MS, "HAProxy stopped using a host after %ld ms", after);
-    scene_more(scene, 200);
+    scene_more(scene, 100);
     scene_stop(scene);
     scene_expect_ledger(scene);
     cluster_end(cluster);
