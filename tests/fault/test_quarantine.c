@@ -114,7 +114,7 @@ static void hangs_at_the_start(const char *place, const char *way)
 TEST_EACH(a_module_that_hangs_at_startup_is_disabled, 3)
 {
     static const char *const ways[][2] = {
-        {"open", "sleep"}, {"start", "loop"}, {"constructor", "loop"}};
+        {"open", "sleep"}, {"start", "sleep"}, {"constructor", "loop"}};
 
     hangs_at_the_start(ways[_i][0], ways[_i][1]);
 }

@@ -73,9 +73,9 @@ static const struct standstill {
 } standstills[] = {
     {"handler", "sleep", "ran=handler what=\"POST /crash\" request=", "POST /crash"},
     {"handler", "loop", "ran=handler what=\"POST /crash\" request=", "POST /crash"},
-    {"hook", "loop", "ran=hook what=crash.went", "crash.went"},
+    {"hook", "sleep", "ran=hook what=crash.went", "crash.went"},
     {"committed", "sleep", "ran=\"committed hook\" what=crash.went", "crash.went"},
-    {"job", "loop", "ran=job what=crash-job", "crash-job"},
+    {"job", "sleep", "ran=job what=crash-job", "crash-job"},
     {"channel", "sleep", "ran=channel what=crash_told", "crash_told"},
 };
 
@@ -189,7 +189,7 @@ TEST(a_host_with_a_blocked_event_loop_reloads_and_stops)
     struct crash_bench bench = crash_bench("stall_stop", "  loops: 1\n", "  stall_timeout: 0\n");
     struct host *host = crash_run(&bench, NULL);
 
-    stall(&bench, "handler", "loop");
+    stall(&bench, "handler", "sleep");
     host_says(host, 0, "reload");
     int status = process_stop(host->pid, SIGTERM, 2 * STOP_MS);
 
