@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <link.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -100,16 +101,21 @@ static void *next(atomic_uintptr_t *known, const char *name)
     static atomic_uintptr_t known;                                                                 \
     __typeof__(&(function)) real = (__typeof__(&(function)))next(&known, #function)
 
-static bool is_of(const void *caller, const char *library)
+/* dladdr() would also look for the function, which takes most of the time of some starts. */
+static bool is_of(void *caller, const char *library)
 {
-    Dl_info about;
+    struct dl_find_object about;
 
-    return dladdr(caller, &about) && strstr(about.dli_fname, library) != NULL;
+    if (_dl_find_object(caller, &about))
+        return false;
+    const char *file = about.dlfo_link_map->l_name; /* "": the program */
+
+    return strstr(*file ? file : program_invocation_name, library) != NULL;
 }
 
 /* Without memory, OpenSSL 3.0 continues with an incomplete default context, so its allocations can
  * be spared. */
-static bool is_spared(const void *caller)
+static bool is_spared(void *caller)
 {
     if (*torture->only)
         return !is_of(caller, torture->only);
@@ -127,7 +133,7 @@ static bool is_refused(size_t size)
     return true;
 }
 
-static bool no_memory(const void *caller, size_t size)
+static bool no_memory(void *caller, size_t size)
 {
     if (is_refused(size))
         return true;
