@@ -8,7 +8,7 @@
 #include "wire.h"
 
 enum {
-    READERS = 64,
+    READERS = 32,
     WEBHOOKS_MADE = 500,
     ACCOUNTS = 8,
     MOST_KIB = 256 * 1024, /* max_answers, and as much for uncounted memory */
@@ -127,7 +127,7 @@ static int crowd(const char *path)
     int served = 0;
 
     for (int i = 0; i < READERS; i++)
-        wires[i] = ask(i, path ? path : paths[(size_t)(i / ACCOUNTS) % path_count]);
+        wires[i] = ask(i, path ? path : paths[(size_t)i % path_count]);
     for (int i = 0; i < READERS; i++) {
         ck_assert(wire_has_more(wires[i], ANSWERED_MS));
         bool good = !strncmp(wires[i]->bytes, "HTTP/1.1 200", 12);
