@@ -101,7 +101,7 @@ static const struct bb_field settings[] = {
     SETTING_INT(delivered_retention_days, BB_DAYS, 0, 3650, "0",
         "Days for which successful deliveries are kept, up to retention_days. 0: for retention_days."),
     TARGET_SETTINGS(struct webhook_settings, "webhooks"),
-    SETTING_INT(slots, 0, 1, 1024, "256",
+    SETTING_INT(slots, 0, 4, 1024, "256",
         "Maximum number of attempts younger than 100 ms on each host. At most 8 times as many are in progress."),
     SETTING_INT(slots_per_webhook, 0, 1, 1024, "64", "Maximum number of attempts in progress for a webhook."),
     SETTING_INT(connections, 0, 1, 65536, "2048",

@@ -58,8 +58,6 @@ static void queue_move_class(struct queue *queue, struct queue_flow *flow, enum 
 void queue_init(struct queue *queue, const struct queue_limits *limits)
 {
     *queue = (struct queue){.limits = *limits};
-    if (queue->limits.slots < 4)
-        queue->limits.slots = 4;
     for (int i = 0; i < QUEUE_CLASSES; i++)
         TAILQ_INIT(&queue->rings[i]);
     TAILQ_INIT(&queue->more);

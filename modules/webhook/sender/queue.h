@@ -86,7 +86,7 @@ struct queue_flow {
 };
 
 struct queue_limits {
-    size_t slots;       /* for young attempts of all flows; see above */
+    size_t slots;       /* for young attempts of all flows; at least 4; see above */
     size_t flow_flying; /* attempts in flight for one flow */
     size_t flow_items;  /* held by one flow */
     size_t flow_bytes;  /* held by one flow; one item is always admitted */
