@@ -360,7 +360,7 @@ static const struct bb_field explain_reply[] = {
      .help = "The cycle of the Delta reading that covers the time `at`, or else the cycle at this "
              "time."},
     {.name = "readings", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_reading_fields),
-     .help = "The reading that covers the time `at`, and the readings of the cycle; up to 1,000."},
+     .help = "The reading that covers the time `at`, and the Delta readings that end in the cycle; up to 1,000."},
     {.name = "discarded", .type = BB_LIST, .flags = BB_REQUIRED, .fields = BB_ITEMS(certificate_discarded_fields),
      .help = "The newest 20 refused and voided readings that cover the time `at`."},
 };
