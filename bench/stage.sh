@@ -93,7 +93,7 @@ build_host() {
     if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
         need_packages nodejs npm
     fi
-    build release --disable-tests CFLAGS="-O2 -g -fno-plt"
+    build release --disable-tests CFLAGS="-O2 -g1 -fno-plt"
     program=$top/build/release/root/bin/busbar
 }
 
