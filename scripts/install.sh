@@ -473,10 +473,10 @@ dist_wanted() {
 }
 
 # Returns 0 if install_dist has to run `make distcheck`, which takes a minute of processor time. In `./test all` this is
-# for one commit of four, and if the last 16 commits changed the build.
+# for one commit of four, and if the commits since $recent changed the build.
 needs_distcheck() {
     [ -z "${whole:-}" ] || [ $(($(commit_number) % 4)) -eq 0 ] ||
-        ! git -C "$top" diff --quiet HEAD~16 -- configure.ac Makefile.am '*Makefile.inc' build-aux 2>/dev/null
+        ! git -C "$top" diff --quiet "$recent" -- configure.ac Makefile.am '*Makefile.inc' build-aux 2>/dev/null
 }
 
 # Checks that the tarball has exactly the files that git tracks and the built pages. With `make distcheck`, also checks

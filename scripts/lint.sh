@@ -96,7 +96,7 @@ lint_warnings=(-Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing
 
 # Prints C without its comments, except for those that switch checks off.
 code_of() {
-    sed 's,/[/*] *NOLINT,NOLINT&,' | gcc -fpreprocessed -dD -E -P -x c - 2>/dev/null
+    sed -E 's,/[/*] *(NOLINT|cppcheck-suppress),NOLINT&,' | gcc -fpreprocessed -dD -E -P -x c - 2>/dev/null
 }
 
 # Prints the files of the product that include one of these headers, according to the preprocessor.
@@ -109,9 +109,10 @@ includers() { # HEADERS
 }
 
 # Sets `chosen`, once in a run, to the files that cppcheck and clang-tidy check. In `./test all` these are the files whose
-# code the last 16 commits changed, the files of the product that include such a header, and an eighth of the others.
-# Each commit checks the next eighth, so eight commits check all files. Headers of include/ and tests/ do not choose
-# files, because most files include them. Otherwise, or without the history, these are all files.
+# code the commits since $recent changed, the files of the product that include such a header of core/ or modules/, a
+# file that includes such a header of tests/, and an eighth of the others. Each commit checks the next eighth, so eight
+# commits check all files. Headers of include/ do not choose files, because most files include them. `./test lint`, and
+# `./test all` without the history or after a change of .clang-tidy, check all files.
 chosen=()
 choose_files() {
     local changed file headers= names=" " before now eighth includes
@@ -119,17 +120,21 @@ choose_files() {
     [ ${#chosen[@]} -eq 0 ] || return 0
     mapfile -t chosen < <(c_files)
     [ -n "${whole:-}" ] || return 0
+    git -C "$top" diff --quiet "$recent" -- .clang-tidy tests/.clang-tidy 2>/dev/null || {
+        say "lint: cppcheck and tidy check all files, because the checks have changed or the recent commits are unknown"
+        return 0
+    }
     [ "$(git -C "$top" rev-parse --is-shallow-repository 2>/dev/null)" = false ] &&
-        changed=$(cd "$top" && git diff --name-only HEAD~16 -- core modules tests 2>/dev/null &&
+        changed=$(cd "$top" && git diff --name-only "$recent" -- core modules tests 2>/dev/null &&
             git ls-files -o --exclude-standard -- core modules tests) || {
-        say "lint: cppcheck and tidy check all files, because the last 16 commits are unknown"
+        say "lint: cppcheck and tidy check all files, because the recent commits are unknown"
         return
     }
     for file in $(grep '\.[ch]$' <<<"$changed"); do
-        before=$(git -C "$top" show "HEAD~16:$file" 2>/dev/null | code_of) &&
+        before=$(git -C "$top" show "$recent:$file" 2>/dev/null | code_of) &&
             now=$(code_of 2>/dev/null <"$top/$file") && [ -n "$now" ] && [ "$before" = "$now" ] && continue
         case $file in
-        tests/*.h) ;;
+        tests/*.h) names+="$(cd "$top" && grep -rlE --include='*.c' "#include \"([^\"]*/)?${file##*/}\"" tests | head -n 1) " ;;
         *.h) headers+=" $file" ;;
         *) names+="$file " ;;
         esac
@@ -137,7 +142,7 @@ choose_files() {
     lint_includes
     names+=$(includers "$headers" | tr '\n' ' ')
     eighth=$(($(git -C "$top" rev-list --count HEAD) % 8))
-    say "lint: cppcheck and tidy check the files that changed after $(git -C "$top" rev-parse --short HEAD~16), and" \
+    say "lint: cppcheck and tidy check the files that changed after $(git -C "$top" rev-parse --short "$recent"), and" \
         "eighth $((eighth + 1)) of 8 of the others; ./test lint checks all"
     mapfile -t chosen < <(for file in "${chosen[@]}"; do
         now=$(cksum <<<"$file")
