@@ -57,7 +57,8 @@ struct client {
 };
 
 static _Atomic int64_t sums[COUNTERS + 1]; /* acknowledged additions */
-static atomic_int asked;
+static atomic_int answered;                /* requests with another response than 503 */
+static atomic_bool disturbed;              /* clients go on until the faults are over */
 
 static void complain(struct client *client, const char *path, const struct answer *answer)
 {
@@ -98,6 +99,7 @@ static void ask_rows(struct client *client, CURL *connection)
     bool right = fails ? answer->status == 409
                        : answer->status == 200 && is_right(key, meant[said], answer->json);
 
+    answered += answer->status != 503;
     if (!right && !(client->rough && answer->status == 503))
         complain(client, path, answer);
 }
@@ -110,6 +112,7 @@ static void ask_counter(struct client *client, CURL *connection)
         http_send(host, &(struct call){.method = "PUT", .path = path, .connection = connection});
     long wanted = counter > COUNTERS ? 404 : by == UNLUCKY ? 409 : 200;
 
+    answered += answer->status != 503;
     if (answer->status == 200 && wanted == 200)
         sums[counter] += by;
     else if (client->rough && answer->status == 503)
@@ -123,7 +126,7 @@ static void *asks(void *arg)
     struct client *client = arg;
     CURL *connection = client_open();
 
-    for (int i = 0; i < client->asks && !client->wrong; i++, asked++) {
+    for (int i = 0; (i < client->asks || disturbed) && !client->wrong; i++) {
         if (rand_r(&client->seed) % 3)
             ask_rows(client, connection);
         else
@@ -135,34 +138,44 @@ static void *asks(void *arg)
 
 /* ---- faults meanwhile ---- */
 
-static atomic_bool over;
-
-static void *disturb(void *arg)
+static void await_responses(int count)
 {
-    PGconn *own = database_connect(pg, arg);
+    int before = answered;
 
-    for (int i = 0; !over; i++) {
+    WAIT_UNTIL(answered >= before + count, 60000);
+}
+
+/* Closes the connections for keyed statements; returns how many had a statement in progress. */
+static int64_t close_connections(void)
+{
+    return sql_number(db, "SELECT count(*) FILTER (WHERE state = 'active') FROM"
+                          " (SELECT state, pg_terminate_backend(pid) FROM pg_stat_activity WHERE"
+                          " query LIKE '%keys_%' AND application_name = 'busbar') closed");
+}
+
+static void disturb(void)
+{
+    for (int i = 0; i < repetitions(4, 12); i++) {
+        await_responses(CLIENTS);
         if (i % 2)
-            sql_run(own, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE"
-                         " '%keys_%' AND pid <> pg_backend_pid() AND application_name = 'busbar'");
+            WAIT_UNTIL(close_connections() > 0, 20000);
         else
-            sql_run(own, text("ALTER TABLE keys_name ADD COLUMN more%d text", i));
-        sql_run(own, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
-                     " AND pid <> pg_backend_pid() AND application_name = 'busbar'");
-        sql_run(own, "SELECT pg_sleep(0.15)");
+            sql_run(db, text("ALTER TABLE keys_name ADD COLUMN more%d text", i));
+        sql_run(db, "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
+                    " AND pid <> pg_backend_pid() AND application_name = 'busbar'");
     }
-    PQfinish(own);
-    return NULL;
+    await_responses(CLIENTS);
 }
 
 /* Crashes the server three times while requests are sent. */
 static void kill_postgres(void)
 {
-    for (int part = 1; part <= 3; part++) {
-        WAIT_UNTIL(asked >= part * asks_of_all() / 4, 60000);
+    for (int i = 0; i < 3; i++) {
+        await_responses(asks_of_all() / 4);
         postgres_stop(pg, SIGKILL);
         postgres_start(pg);
     }
+    await_responses(CLIENTS);
 }
 
 /* Runs this many clients at once; returns how many units have an unknown outcome. */
@@ -171,7 +184,7 @@ static int64_t crowd(int count, bool rough, void (*meanwhile)(void))
     struct client clients[CROWD];
     int64_t unknown = 0;
 
-    asked = 0;
+    disturbed = meanwhile != NULL;
     for (int i = 0; i < count; i++) {
         clients[i] = (struct client){
             .seed = (unsigned)i * 7919 + 1, .asks = asks_of_all() / count, .rough = rough};
@@ -179,6 +192,7 @@ static int64_t crowd(int count, bool rough, void (*meanwhile)(void))
     }
     if (meanwhile)
         meanwhile();
+    disturbed = false;
     for (int i = 0; i < count; i++) {
         pthread_join(clients[i].thread, NULL);
         unknown += clients[i].unknown;
@@ -235,17 +249,8 @@ TEST(keyed_statements_are_not_merged_if_disabled)
 
 TEST(keyed_statements_give_correct_responses_during_disconnects_and_ddl)
 {
-    char name[] = "keys_rough";
-    pthread_t disturber;
-
-    start(name, together);
-    over = false;
-    ck_assert_int_eq(pthread_create(&disturber, NULL, disturb, name), 0);
-    int64_t unknown = crowd(CLIENTS, true, NULL);
-
-    over = true;
-    pthread_join(disturber, NULL);
-    expect_counters(unknown);
+    start("keys_rough", together);
+    expect_counters(crowd(CLIENTS, true, disturb));
     stop();
 }
 
