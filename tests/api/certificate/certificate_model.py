@@ -39,6 +39,7 @@ MONTHS = {"monthly": 1, "quarterly": 3, "yearly": 12}
 LENGTHS = {"hourly": HOUR, "daily": DAY, "weekly": 7 * DAY}
 LONGEST = {**LENGTHS, "monthly": 31 * DAY, "quarterly": 92 * DAY, "yearly": 366 * DAY}  # and an hour
 KILOWATTS, YIELD, MARGIN = 1000, 2000, 1.2
+EXACT_STEPS = 400
 FOREVER, NEVER = datetime.max.replace(tzinfo=timezone.utc), datetime.min.replace(tzinfo=timezone.utc)
 
 
@@ -501,7 +502,9 @@ def compare(model, platform, exact):
 
 
 def begin(model, platform, steps):
-    # the last step must not end after now; a step takes up to three days
+    # The last step must not end after now; a step takes up to three days. A cycle is due when it has ended by the
+    # real time, so the exact model begins so early that all its cycles, including quarters, ended long ago.
+    steps = max(steps, EXACT_STEPS) if model.exact else steps
     model.start = datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
     model.start -= (steps * 3 * model.days // 1 + 3) * DAY
     model.now = model.start
@@ -531,7 +534,7 @@ def main():
         elif model.random.random() < 0.5:
             platform.issue()
             model.issue()
-        if exact and model.step % 8 == 0:
+        if exact and model.step % 8 == 0 and model.step < steps:
             platform.issue()
             compare(model, platform, exact)
     with open(state, "wb") as file:

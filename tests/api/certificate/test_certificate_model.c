@@ -2,9 +2,9 @@
  * Compares certificates with a model in another language: certificate_model.py makes a random
  * platform and computes independently which energy must be certified and carried.
  *
- * BUSBAR_TEST_SEED is the seed (1). The first test has BUSBAR_TEST_MODEL_STEPS (24). The second
- * simulates a year of BUSBAR_TEST_DEVICES devices (8), with a group for each 25 of them; `./test
- * month` has 1,000 in 40.
+ * BUSBAR_TEST_SEED is the seed (1). The first test has BUSBAR_TEST_MODEL_STEPS steps (8, in a full
+ * run 24). The second simulates a year of BUSBAR_TEST_DEVICES devices (8), with a group for each 25
+ * of them; `./test month` has 1,000 in 40.
  */
 #include "certificates.h"
 #include "talk.h"
