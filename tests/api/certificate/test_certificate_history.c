@@ -127,8 +127,8 @@ TEST(readings_submitted_during_a_long_backfill_wait_for_few_chunks)
     ck_status(answers[0], 201);
     ck_status(answers[1], 201);
     ck_assert_int_lt(before, ABOVE);
-    ck_assert_msg(after - before <= MOST_CHUNKS * CHUNK, "%jd entries were issued meanwhile",
-                  (after - before));
+    ck_assert_msg(after - before <= MOST_CHUNKS * CHUNK * 4 / 5,
+                  "%jd entries were issued meanwhile", (after - before));
     process_stop(job, SIGKILL, 5000);
     speed_up();
     certificates_run();
