@@ -24,7 +24,10 @@ static const char *const issue[] = {"certificate", "issue", NULL};
 
 bool certificates_try(void)
 {
-    return host_command(host, NULL, issue) == 0;
+    bool done = host_command(host, NULL, issue) == 0;
+
+    host_log_clean(host); /* also of commands that were killed, and of ones that may fail */
+    return done;
 }
 
 void certificates_run(void)
