@@ -78,13 +78,15 @@ static const char *reads_csv(void)
     return csv_end(csv);
 }
 
-/* Returns whether the job has passed that row, or waits at the gate in a later transaction. */
+/* Returns whether the job has passed that row, or waits at the gate in a later transaction of a
+ * host that was not killed. */
 static bool is_behind(const char *const *job)
 {
     return sql_number(db, text("SELECT cursor FROM bulk_job WHERE id = '%s'", job[0])) >=
                strtoll(job[1], NULL, 10) ||
            sql_number(db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
-                          " AND datname = current_database()") > 0;
+                          " AND datname = current_database()"
+                          " AND backend_start > (SELECT since FROM gate)") > 0;
 }
 
 static void await_row(const char *id, int64_t row)
@@ -130,12 +132,13 @@ static void set_gate(int64_t row)
 
 static void make_gate(const char *id)
 {
-    sql_run(db, "CREATE TABLE gate AS SELECT 0::bigint AS row");
+    sql_run(db, "CREATE TABLE gate AS SELECT 0::bigint AS row, timestamptz '-infinity' AS since");
     sql_trigger(db, text("BEFORE UPDATE ON bulk_job FOR EACH ROW WHEN (NEW.id = '%s')", id),
                 "WHILE NEW.cursor > (SELECT row FROM gate) LOOP PERFORM pg_sleep(0.02); END LOOP");
 }
 
-/* Kills the host at a random row in the first half of each part; the gate is at the part's end. */
+/* Kills the host at a random row in the first half of each part, or at the gate, the part's end, if
+ * a batch is longer: batches of readings have up to 2,000 rows. */
 static void run_disturbed(const struct person *who, const char *id, unsigned seed)
 {
     make_gate(id);
@@ -148,6 +151,7 @@ static void run_disturbed(const struct person *who, const char *id, unsigned see
         if (i == kills / 2)
             take_database_away();
         host_kill(host);
+        sql_run(db, "UPDATE gate SET since = clock_timestamp()");
         ck_assert(host_run(host));
     }
     set_gate(rows);
