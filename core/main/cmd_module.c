@@ -324,7 +324,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         generation_destroy(g);
         return CLI_FAILED;
     }
-    /* a fiber uses one connection of each pool at a time */
+    /* enough, because no fiber of a command waits for another one while it uses a connection */
     host.database.read_connections = host.database.write_connections = 1;
     host.database.unit_connections = host.database.long_connections = 1;
     host.database.transaction_connections = 1;

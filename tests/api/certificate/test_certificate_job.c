@@ -280,6 +280,8 @@ TEST(an_interrupt_ends_the_command_after_the_current_run)
     begin_at_gate("job_interrupted", "BEFORE");
     pid_t run = run_until_it_waits(1);
 
+    sql_soon(db, "SELECT (count(*) = 5)::int FROM pg_stat_activity WHERE datname ="
+                 " current_database() AND application_name = 'busbar'"); /* one of each kind */
     ck_assert_int_eq(kill(run, SIGINT), 0);
     usleep(TURN_US);
     sql_run(db, SQL_GATE_OPEN);
