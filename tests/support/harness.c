@@ -72,8 +72,14 @@ static char *make_directory(void)
     return made;
 }
 
-static void remove_directory(const char *path)
+static void end_directory(const char *path, bool keep)
 {
+    if (keep) {
+        /* without assertions, because no test runs any more */
+        close(open(text("%s/kept", path), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        fprintf(stderr, "integration: logs and data are in %s\n", path);
+        return;
+    }
     process_run(&(struct process_spec){.argv = words("rm -rf %s", path), .log = "/dev/null"});
 }
 
@@ -82,9 +88,9 @@ void harness_share(void)
     shared = make_directory();
 }
 
-void harness_unshare(void)
+void harness_unshare(bool keep)
 {
-    remove_directory(shared);
+    end_directory(shared, keep);
 }
 
 void harness_open(const char *root)
@@ -106,11 +112,5 @@ void harness_close(bool keep)
         postgres_stop(the_postgres, SIGINT);
     if (redis_pid)
         process_stop(redis_pid, SIGTERM, 5000);
-    if (keep) {
-        /* without assertions, because no test runs any more */
-        close(open(harness_path("kept"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-        fprintf(stderr, "integration: logs and data are in %s\n", directory);
-        return;
-    }
-    remove_directory(directory);
+    end_directory(directory, keep);
 }

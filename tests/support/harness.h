@@ -24,9 +24,9 @@
 
 /* ---- the run ---- */
 
-/* Make and remove the directory that all workers of the run share. */
+/* Make and end the directory that all workers of the run share: removes it unless `keep`. */
 void harness_share(void);
-void harness_unshare(void);
+void harness_unshare(bool keep);
 
 /* Makes the worker's own directory and starts its servers. `root`: the directory of the installed
  * busbar. */

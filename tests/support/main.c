@@ -149,10 +149,16 @@ static void run_next(struct workers *all, const struct worker *worker)
         run_suite(all, worker, all->suites[next]);
 }
 
+/* Returns whether the directories of the run stay. */
+static bool is_kept(const struct workers *all)
+{
+    return bad(all) > 0 || getenv("BUSBAR_TEST_KEEP");
+}
+
 static void worker_close(struct workers *all, const struct worker *worker, const struct suite *last)
 {
     run_suite(all, worker, last);
-    harness_close(bad(all) > 0 || getenv("BUSBAR_TEST_KEEP") != NULL);
+    harness_close(is_kept(all));
 }
 
 static void worker_start(struct workers *all, struct worker *worker, const struct suite *last)
@@ -229,7 +235,7 @@ static int workers_run(const struct suite *const *suites, size_t count, const st
     for (int i = 1; i < workers; i++)
         worker_wait(&all, &all.workers[i]);
     worker_close(&all, &all.workers[0], last);
-    harness_unshare();
+    harness_unshare(is_kept(&all));
     return tell(&all, workers);
 }
 

@@ -68,8 +68,8 @@ void secrets_add_json(const json_t *json)
 char *secrets_in_logs(void)
 {
     const char *found = harness_path("secrets-found");
-    const char *lines =
-        text("$(cat '%s'/*.log | grep -aF -f '%s' | head -20)", harness_path("."), secrets_path);
+    const char *lines = text("$(cat '%s'/*.log '%s'/*.log | grep -aF -f '%s' | head -20)",
+                             harness_path("."), harness_shared_path("."), secrets_path);
     const char *command = text("lines=\"%s\"; [ -z \"$lines\" ] || { echo \"$lines\";"
                                " echo \"$lines\" | grep -aoF -f '%s' | sort -u; }",
                                lines, secrets_path);
