@@ -329,9 +329,9 @@ scene('devices: readings are shown in the zone of the device, if wanted', async 
   await call('POST', '/api/meter-reads/new/ZONE-1', tia.token, { type: 'History', unit: 'kWh', reads })
   await enter(page, tia, '#/devices/ZONE-1')
   await button(page, 'Table').click()
-  await page.getByRole('row', { name: /7 Mar 2026, 06:00.*8 Mar 2026, 06:00.*5 kWh/ }).waitFor()
+  await page.getByRole('row', { name: /7 Mar 2026, 06:00.*8 Mar 2026, 06:00.*5 kWh History/ }).waitFor()
   await zone.selectOption('Of the device (America/New_York)')
-  await page.getByRole('row', { name: /^8 Mar 2026 7 kWh/ }).waitFor() // a day of 23 hours
+  await page.getByRole('row', { name: /^8 Mar 2026 7 kWh History/ }).waitFor() // a day of 23 hours
   assert.match(page.url(), /times=device/)
   const [asked] = await Promise.all([page.waitForRequest(/totals\?by=day/), button(page, 'Chart').click()])
   assert.match(decodeURIComponent(asked.url()), /timezone=America\/New_York&start=2026-02-06T05:00:00.000Z&end=2026-03-09T04:00:00.000Z/)
