@@ -10,7 +10,10 @@
 #include "fault/delivered.h"
 #include "fault/gaps.h"
 
-enum { CALM_MS = 1100 /* a worker that ran for a second is restarted without a delay */ };
+enum {
+    CALM_MS = 1100, /* a worker that ran for a second is restarted without a delay */
+    PAUSE_MS = 20   /* of each writer during that second */
+};
 
 /* Text that the log line must contain, and how to make the module crash there. */
 static const struct fall {
@@ -62,7 +65,7 @@ static struct stand stand_make(void)
     stand.scene = scene_make("crash_load", &spec, 1, SCENE_ENDLESS);
     stand.receiver = receiver_start("crash_load");
     stand.scene->load.writers = 4;
-    stand.scene->load.pause_ms = 20;
+    stand.scene->load.pause_ms = PAUSE_MS;
     stand.scene->load.fresh = true; /* libcurl would post twice on a kept connection */
     webhook_make(stand.scene->hosts[0], stand.scene->admin,
                  receiver_url(stand.receiver, "/crash_load"), "message.new");
@@ -94,11 +97,13 @@ static void fall_and_return(const struct stand *stand, const struct fall *fall)
 
     scene_recovery(stand->scene);
     poll(NULL, 0, CALM_MS);
+    scene_rush(stand->scene);
     size_t before = host_log_size(host);
 
     file_write(stand->order, text("%s %s\n", fall->place, fall->way));
     go(stand, fall, worker);
     worker_of(host, worker);
+    scene_calm(stand->scene, PAUSE_MS);
     const char *line = crash_line(host, before);
 
     ck_assert_msg(strstr(line, fall->ran) != NULL, "%s: %.600s", fall->place, line);
@@ -122,6 +127,7 @@ TEST(a_module_crash_anywhere_under_load_loses_no_message_or_delivery)
     gaps_end(stand.gaps, "crash_load");
     delivered_all(stand.scene, stand.receiver, "/crash_load", count + 1);
     scene_expect_ledger(stand.scene);
+    ck_assert_int_gt(atomic_load(&stand.scene->load.cut), 0);
     scene_end(stand.scene);
 }
 

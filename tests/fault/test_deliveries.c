@@ -83,7 +83,9 @@ TEST(a_repeatedly_killed_worker_loses_no_delivery_and_refuses_no_client)
     for (int i = 0; i < kills; i++) {
         scene_recovery(scene);
         poll(NULL, 0, CALM_MS + (int)(random() % 200));
+        scene_rush(scene);
         worker_kill(scene->hosts[0]);
+        scene_calm(scene, PAUSE_MS);
     }
     scene_recovery(scene);
     scene_stop(scene);
@@ -91,6 +93,7 @@ TEST(a_repeatedly_killed_worker_loses_no_delivery_and_refuses_no_client)
     gaps_end(gaps, "worker_kill");
     delivered_all(scene, receiver, "/worker", (size_t)kills);
     scene_expect_ledger(scene);
+    ck_assert_int_gt(atomic_load(&scene->load.cut), 0);
     scene_end(scene);
 }
 

@@ -12,6 +12,7 @@ TEST(a_stop_cuts_no_request)
     struct scene *scene = scene_make("fault_term", NULL, 1, SCENE_ENDLESS);
 
     load_begin(scene);
+    scene_rush(scene);
     host_stop(scene->hosts[0]);
     ck_assert_int_eq(atomic_load(&scene->load.cut), 0);
     scene_restart(scene, 0);

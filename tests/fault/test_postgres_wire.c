@@ -34,6 +34,7 @@ TEST(a_commit_whose_response_is_cut_is_neither_lost_nor_repeated)
     struct scene *scene = scene_on(pg, "fault_cut");
 
     scene_begin(scene);
+    scene_rush(scene);
     for (int i = 0; i < CUTS; i++) {
         scene_more(scene, 20);
         proxy_set(proxy, PROXY_CUT, i * CUT_STEP);

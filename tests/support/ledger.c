@@ -179,8 +179,7 @@ static void post_one(struct writer *writer, struct curl_slist *list)
     } else if (post(writer, body, list) == 201 && read_uuid(writer, uuid)) {
         writer->failed = ledger_acknowledge(load->ledger, marker, 201, uuid) != 0;
         atomic_fetch_add(&load->acknowledged, 1);
-        if (load->pause_ms)
-            poll(NULL, 0, load->pause_ms);
+        poll(NULL, 0, atomic_load(&load->pause_ms));
     } else {
         atomic_fetch_add(&load->refused, 1);
         poll(NULL, 0, PAUSE_MS);

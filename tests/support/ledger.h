@@ -53,7 +53,7 @@ struct ledger_load {
     int writers;            /* threads */
     long count;             /* total of acknowledged messages to reach */
     int seconds;            /* time limit */
-    int pause_ms;           /* pause of each writer after an acknowledged message */
+    atomic_int pause_ms;    /* pause of each writer after an acknowledged message */
     bool fresh; /* a new connection for each message, because libcurl sends a request again if a
                  * kept connection breaks */
     atomic_long acknowledged; /* number so far */

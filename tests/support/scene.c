@@ -91,6 +91,17 @@ void scene_more(struct scene *scene, long messages)
     scene_wait(scene, atomic_load(&scene->load.acknowledged) + messages);
 }
 
+void scene_rush(struct scene *scene)
+{
+    atomic_store(&scene->load.pause_ms, 0);
+    scene_more(scene, 5L * scene->load.writers);
+}
+
+void scene_calm(struct scene *scene, int pause_ms)
+{
+    atomic_store(&scene->load.pause_ms, pause_ms);
+}
+
 int64_t scene_recovery(struct scene *scene)
 {
     int64_t began = now_ms();

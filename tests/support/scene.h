@@ -2,7 +2,7 @@
  * A scene: hosts on one database, a conversation, and the ledger's load on it. Used by tests that
  * break something while messages are written and then check that no message was lost.
  *
- * BUSBAR_TEST_MESSAGES sets the number of messages (default 600, in a full run 2,000), so a long
+ * BUSBAR_TEST_MESSAGES sets the number of messages (default 400, in a full run 1,200), so a long
  * run needs no rebuild.
  */
 #ifndef TESTS_SCENE_H
@@ -55,6 +55,11 @@ void scene_more(struct scene *scene, long messages);
 /* Waits for the next acknowledgement, and prints and returns how many milliseconds it took; fails
  * the test if none comes. */
 int64_t scene_recovery(struct scene *scene);
+
+/* Makes the writers send without pauses, and waits until all of them do, so that a fault interrupts
+ * requests. scene_calm() sets the pause of each writer again. */
+void scene_rush(struct scene *scene);
+void scene_calm(struct scene *scene, int pause_ms);
 
 /* Starts an ended host again; the load uses its new port. */
 void scene_restart(struct scene *scene, int host);

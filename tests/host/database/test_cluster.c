@@ -103,9 +103,10 @@ TEST(a_rolling_restart_behind_haproxy_fails_no_request)
 
     scene_begin(scene);
     for (int i = 0; i < repetitions(1, 2) * 2; i++) {
-        scene_more(scene, 100);
+        scene_rush(scene);
         host_stop(scene->hosts[i % 2]);
         scene_more(scene, 100);
+        scene_calm(scene, SCENE_PAUSE_MS);
         ck_assert(host_run(scene->hosts[i % 2]));
         wait_both(cluster);
     }
@@ -124,10 +125,11 @@ TEST(a_killed_host_behind_haproxy_loses_no_message)
 
     scene->load.fresh = true;
     scene_begin(scene);
-    scene_more(scene, 100);
+    scene_rush(scene);
     host_kill(scene->hosts[1]);
     scene_recovery(scene);
     scene_more(scene, 100);
+    scene_calm(scene, SCENE_PAUSE_MS);
     ck_assert(host_run(scene->hosts[1]));
     wait_both(cluster);
     scene_more(scene, 100);
