@@ -428,6 +428,8 @@ TEST(the_owner_is_warned_14_days_before_a_certificate_expires_and_only_once)
     sql_run(db, text("UPDATE webhook_hook SET certificate_until = now() + interval '13 days'"
                      " WHERE id = %jd",
                      two.id));
+    /* the warning is noted in the database, so a restarted host does not repeat it */
+    sql_is(db, 1, "SELECT count(*) FROM webhook_hook WHERE certificate_warned");
     host_says(host, 0, "run-job", "webhook.certificates");
     body = kept(json_loads(catcher_wait(catcher, 2, 20000)->body, 0, NULL));
     expect_json(body, text("{\"webhookId\":%jd}", two.id));
