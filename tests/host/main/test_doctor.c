@@ -61,6 +61,8 @@ TEST(doctor_finds_that_fsync_is_off_and_nothing_else)
     ck_prints(host, 2, "unknown option --fix", "doctor", "--fix");
 }
 
+/* doctor names the 20 missing documents with the lowest hashes; the hash of lost.pdf is the second
+ * of 31. */
 static void break_documents(void)
 {
     upload("Many", "many.pdf");
@@ -87,6 +89,12 @@ TEST(doctor_names_every_fault)
     sql_run(db, text("ALTER DATABASE %s SET default_transaction_read_only = on", name));
     const json_t *found = findings();
 
+    /* repaired before the checks: if one of them fails, later tests still find a sound host */
+    sql_run(db, text("ALTER DATABASE %s RESET default_transaction_read_only", name));
+    sql_run(db, "DROP TABLE ending");
+    sql_run(db, "UPDATE busbar_migration SET module = 'chat' WHERE module = 'away'");
+    sql_run(db, "DELETE FROM device_document WHERE name = 'more.pdf'");
+    host_says(host, 0, "resume");
     expect_finding(found, "device", "error", "no file for document lost.pdf of device Lost");
     expect_finding(found, "device", "error", "no file for document more.pdf of device Many");
     expect_finding(found, "device", "error", "further files");
@@ -94,11 +102,6 @@ TEST(doctor_names_every_fault)
     expect_finding(found, "schema", "error", "chat");
     expect_finding(found, "partitions", "error", "ending has partitions only until 2021-01-01");
     expect_finding(found, "writes", "error", "read-only by default");
-    sql_run(db, text("ALTER DATABASE %s RESET default_transaction_read_only", name));
-    sql_run(db, "DROP TABLE ending");
-    sql_run(db, "UPDATE busbar_migration SET module = 'chat' WHERE module = 'away'");
-    sql_run(db, "DELETE FROM device_document WHERE name = 'more.pdf'");
-    host_says(host, 0, "resume");
 }
 
 /* The name of a folder of the store is a link to itself, so it cannot be opened. */
