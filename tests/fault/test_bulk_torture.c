@@ -1,7 +1,8 @@
 /*
  * Bulk uploads when memory is short. While a file is checked and confirmed and its rows are
- * stored, the nth allocation fails; n runs up from 1 or 2, by 2. The request may fail and the batch
- * may be late, but no row may be lost or stored twice.
+ * stored, the nth allocation fails; n runs up from 1 or 2, by 2. BUSBAR_TEST_SEED, or else the
+ * clock, chooses the first. The request may fail and the batch may be late, but no row may be lost
+ * or stored twice.
  */
 #include "bulk.h"
 #include "fault/common.h"
@@ -57,13 +58,15 @@ static const struct kind kinds[] = {
 static void works_open(struct works *works, const struct kind *kind)
 {
     struct host_spec spec = bulk_spec(kind->name, false);
+    const char *given = getenv("BUSBAR_TEST_SEED");
+    unsigned long seed = given ? strtoul(given, NULL, 10) : (unsigned long)now_ms();
 
     *works = (struct works){.kind = kind,
                             .rack = rack_make(kind->name),
                             .files = harness_path(text("%s.files", kind->name)),
-                            .first = 1 + (int)(now_ms() % 2)};
-    fprintf(stderr, "%s: every second allocation fails, from number %d on\n", kind->name,
-            works->first);
+                            .first = 1 + (int)(seed % 2)};
+    fprintf(stderr, "%s: every second allocation fails, from number %d on (BUSBAR_TEST_SEED=%lu)\n",
+            kind->name, works->first, seed);
     spec.modules = "[auth, bulk, device, reading, webhook, metrics]";
     spec.database = database_make(the_postgres, kind->name);
     spec.plain = true;
