@@ -23,6 +23,8 @@ enum {
     START_STEP = 23,
     BIG = 1000000,
     BIG_WRITERS = 8,
+    BIG_EACH = 5,
+    BIG_MS = 20000,
     GROUP_BYTES = 128 << 20,
     IDLE_ONES = 1000,
     ENOUGH_MS = 5000,
@@ -188,7 +190,8 @@ static void load_keys_tortured(const struct host *one, const struct host *other,
         ck_assert_msg(answer->status == 200 || answer->status == 503, "%s, %ld: %ld %s", library, n,
                       answer->status, answer->body);
         ck_status(http(other, "GET", "/api/auth/me", token, NULL), 200);
-        poll(NULL, 0, 120); /* a host looks up at most 20 unknown keys per second */
+        /* a round needs up to two look-ups of unknown keys; a host makes at most 20 per second */
+        poll(NULL, 0, 120);
     }
     ck_assert_msg(atomic_load(&rack->numbers->failed) > failed, "no allocation of %s failed",
                   library);
@@ -216,6 +219,7 @@ struct big_writer {
     const struct talk *talk;
     pthread_t thread;
     atomic_bool *over;
+    atomic_int *stored; /* messages of all writers */
     long wrong;
 };
 
@@ -229,6 +233,7 @@ static void *write_big(void *arg)
         long status =
             talk_post(scene->hosts[0], scene->admin, writer->talk, ADMIN_EMAIL, entry)->status;
 
+        atomic_fetch_add(writer->stored, status == 201);
         writer->wrong += status != 201 && status != 503 && status != 0;
     }
     return NULL;
@@ -238,6 +243,7 @@ struct crowd {
     struct talk talk;
     struct big_writer writers[BIG_WRITERS];
     atomic_bool over;
+    atomic_int stored;
 };
 
 /* Many clients post messages of a megabyte at the same time. */
@@ -249,7 +255,8 @@ static struct crowd *crowd_begin(struct scene *scene)
     for (int i = 0; i < BIG_WRITERS; i++) {
         struct big_writer *writer = &crowd->writers[i];
 
-        *writer = (struct big_writer){scene, &crowd->talk, .over = &crowd->over};
+        *writer = (struct big_writer){scene, &crowd->talk, .over = &crowd->over,
+                                      .stored = &crowd->stored};
         ck_assert_int_eq(pthread_create(&writer->thread, NULL, write_big, writer), 0);
     }
     return crowd;
@@ -257,6 +264,7 @@ static struct crowd *crowd_begin(struct scene *scene)
 
 static void crowd_end(struct crowd *crowd)
 {
+    WAIT_UNTIL(atomic_load(&crowd->stored) >= BIG_EACH * BIG_WRITERS, BIG_MS);
     atomic_store(&crowd->over, true);
     for (int i = 0; i < BIG_WRITERS; i++) {
         pthread_join(crowd->writers[i].thread, NULL);
