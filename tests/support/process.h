@@ -92,8 +92,9 @@ int repetitions(int few, int many);
 enum { PATIENCE = 10 };
 
 /*
- * Checks the condition every few milliseconds, and fails the test if it is still false after `ms`
- * times PATIENCE. WAIT_UNTIL_MSG() does so with a message; WAIT_FOR() goes on with the test.
+ * Checks the condition every few milliseconds at first and ten times a second later, and fails the
+ * test if it is still false after `ms` times PATIENCE. WAIT_UNTIL_MSG() does so with a message;
+ * WAIT_FOR() goes on with the test.
  */
 #define WAIT_UNTIL(condition, ms) WAIT_UNTIL_MSG(condition, ms, "not in time: %s", #condition)
 #define WAIT_UNTIL_MSG(condition, ms, ...)                                                         \

@@ -1,4 +1,5 @@
-/* Two hosts on one database: the deliveries of a killed host are made by the other one. */
+/* Two hosts on one database: the deliveries of a killed host are made by the other one. The suite
+ * webhook_lease tests that a host whose lease has ended stops sending. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -27,7 +28,8 @@ static size_t times(const struct catcher *catcher, size_t count, int hook, const
     return found;
 }
 
-/* Starts a host, returns it, and lets a second one on its database take half of the shards. */
+/* Starts a host, returns it, and lets a second one on its database take half of the shards. A
+ * failed delivery is tried once more after 1 s, because a test waits for the end of its retries. */
 static struct host *two_hosts(const char *name)
 {
     deliver_apart(name, "  retry_delays: [1]\n");
