@@ -300,12 +300,16 @@ json_t *host_status(const struct host *host)
 {
     int fd = socket_connect(harness_path(text("%s.control", host->name))), status = -1;
     FILE *in = fd < 0 ? NULL : fdopen(fd, "re");
+    char *rest = kept(strdup(""));
+    size_t size = 1;
     json_t *json = NULL;
 
-    if (in && dprintf(fd, "status --json\n") > 0 && fscanf(in, "%d", &status) == 1)
-        json = json_loadf(in, 0, NULL);
-    ck_assert_msg(json && !status, "%s does not send its status: %d", host->name, status);
+    if (in && dprintf(fd, "status --json\n") > 0 && fscanf(in, "%d", &status) == 1 &&
+        getdelim(&rest, &size, '\0', in) > 0)
+        json = json_loads(rest, 0, NULL);
+    ck_assert_msg(json && !status, "%s does not send its status: %d%s", host->name, status, rest);
     fclose(in);
+    free(rest);
     return kept(json);
 }
 
