@@ -307,8 +307,8 @@ static void cmd_module_hear_interrupts(struct generation *generation)
 static int cmd_module_run(struct generation *g, struct core_module *module,
                           const struct bb_command *command, json_t *options)
 {
+    static struct host_settings host; /* the generation keeps its address */
     struct engine engine = {.generation = g};
-    struct host_settings host = *g->host;
     bool lasts = command->flags & BB_COMMAND_LONG;
     struct setting_problems problems = {0};
     struct migrate_report report;
@@ -324,6 +324,7 @@ static int cmd_module_run(struct generation *g, struct core_module *module,
         generation_destroy(g);
         return CLI_FAILED;
     }
+    host = *g->host;
     /* enough, because no fiber of a command waits for another one while it uses a connection */
     host.database.read_connections = host.database.write_connections = 1;
     host.database.unit_connections = host.database.long_connections = 1;
