@@ -118,6 +118,10 @@ static void keep_to_it(const char *name, const char *token, const char *mode,
                           NULL};
 
     run_tool(text("schemathesis-%s", name), argv);
+    const char *tested =
+        strstr(file_text(harness_path(text("contract-schemathesis-%s.log", name))), "\n  Tested: ");
+
+    ck_assert_msg(tested && atoi(tested + strlen("\n  Tested: ")) > 0, "no operation is selected");
     ck_assert(host_alive(host));
 }
 
