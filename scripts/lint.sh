@@ -124,12 +124,8 @@ choose_files() {
         say "lint: cppcheck and tidy check all files, because the checks have changed or the recent commits are unknown"
         return 0
     }
-    [ "$(git -C "$top" rev-parse --is-shallow-repository 2>/dev/null)" = false ] &&
-        changed=$(cd "$top" && git diff --name-only "$recent" -- core modules tests 2>/dev/null &&
-            git ls-files -o --exclude-standard -- core modules tests) || {
-        say "lint: cppcheck and tidy check all files, because the recent commits are unknown"
-        return
-    }
+    changed=$(cd "$top" && git diff --name-only "$recent" -- core modules tests &&
+        git ls-files -o --exclude-standard -- core modules tests) || return
     for file in $(grep '\.[ch]$' <<<"$changed"); do
         before=$(git -C "$top" show "$recent:$file" 2>/dev/null | code_of) &&
             now=$(code_of 2>/dev/null <"$top/$file") && [ -n "$now" ] && [ "$before" = "$now" ] && continue
@@ -140,7 +136,7 @@ choose_files() {
         esac
     done
     lint_includes
-    names+=$(includers "$headers" | tr '\n' ' ')
+    [ -z "$headers" ] || names+=$(includers "$headers" | tr '\n' ' ')
     eighth=$(($(git -C "$top" rev-list --count HEAD) % 8))
     say "lint: cppcheck and tidy check the files that changed after $(git -C "$top" rev-parse --short "$recent"), and" \
         "eighth $((eighth + 1)) of 8 of the others; ./test lint checks all"
