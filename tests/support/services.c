@@ -189,7 +189,7 @@ void postgres_start(struct postgres *pg)
     struct process_spec spec = {
         .argv = words("%s -D %s -c listen_addresses= -c unix_socket_directories=%s -c"
                       " max_connections=200 -c jit=off -c log_min_messages=warning -c"
-                      " log_min_error_statement=panic -c fsync=%s %s",
+                      " log_min_error_statement=panic -c max_wal_size=128MB -c fsync=%s %s",
                       postgres_program("postgres"), pg->data, pg->sockets,
                       pg->durable ? "on" : "off", pg->more ? pg->more : "-c ssl=off"),
         .log = pg->log,
@@ -258,8 +258,9 @@ static struct postgres *cluster_make(const char *path)
 {
     struct postgres *pg = cluster_place(path, false);
 
-    postgres_tool(pg, words("%s -D %s -U busbar -A trust -E UTF8 --no-sync --locale=C.UTF-8",
-                            postgres_program("initdb"), pg->data));
+    postgres_tool(
+        pg, words("%s -D %s -U busbar -A trust -E UTF8 --no-sync --locale=C.UTF-8 --wal-segsize=1",
+                  postgres_program("initdb"), pg->data));
     postgres_start(pg);
     return pg;
 }
