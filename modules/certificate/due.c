@@ -91,7 +91,9 @@ static int due_transaction(struct bb_request *rq, void *looked)
 
 /*
  * Processes batches of devices until the time limit. After the last device, starts again at the
- * first one if a device has readings left. If a statement takes too long, uses smaller batches.
+ * first one if a device has readings left. If a statement takes too long, uses smaller batches
+ * until one succeeds, even after the time limit: otherwise the next run would begin with the same
+ * batch.
  */
 int64_t certificate_mark_due(struct bb_request *rq, bool *more)
 {
@@ -99,12 +101,13 @@ int64_t certificate_mark_due(struct bb_request *rq, bool *more)
     struct certificate *certificate = rq->state;
     int64_t after = atomic_load(&certificate->looked), until;
     struct looked looked = {.size = LOOKED, .after = after, .rest = after > 0};
-    bool any, failed = certificate_note(rq, &take, TAKEN, step, &any) < 0;
+    bool any, failed = certificate_note(rq, &take, TAKEN, step, &any) < 0, smaller = false;
 
     until = certificate_turn(rq);
     *more = !failed && any;
-    while (*more && !failed && bb_now_ms(rq->host) < until) {
-        if (bb_scratch(rq, due_transaction, &looked) >= 400) {
+    while (*more && !failed && (smaller || bb_now_ms(rq->host) < until)) {
+        smaller = bb_scratch(rq, due_transaction, &looked) >= 400;
+        if (smaller) {
             certificate_step_failed(rq, step);
             failed = looked.size == 1 || strcmp(bb_sqlstate(rq), "57014") != 0;
             looked.size = looked.size > FEWER ? looked.size / FEWER : 1;

@@ -183,6 +183,21 @@ TEST(a_cycle_that_exceeds_the_statement_timeout_is_issued_in_parts)
     expect_measured(1, 20 * 24);
 }
 
+/* A turn is over after one or two statements that take too long. */
+TEST(devices_that_exceed_the_statement_timeout_together_are_processed_one_by_one)
+{
+    certificates_alone("job_single", SHORT);
+    group(1, 1001, 3, "daily", 24, 60);
+    sql_run(db, "CREATE OR REPLACE FUNCTION reading_delta_ends(device bigint, after timestamptz,"
+                " until timestamptz, most integer) RETURNS TABLE (end_at timestamptz)"
+                " LANGUAGE plpgsql STABLE AS $$ BEGIN PERFORM pg_sleep(0.25);"
+                " RETURN QUERY SELECT r.end_at FROM reading r"
+                " WHERE r.device = reading_delta_ends.device AND r.type = 'D' AND r.end_at > after"
+                " AND r.end_at <= until ORDER BY r.end_at LIMIT most; END $$");
+    issue_all();
+    expect_measured(1, 3 * 24);
+}
+
 /* ---- two runs, and a reading that arrives between two steps of one of them ---- */
 
 /* Stores the reading of the cycle's hour with this number, as POST does. */
