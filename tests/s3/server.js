@@ -71,6 +71,10 @@ function spoil(body) {
   return spoilt
 }
 
+function has_object() {
+  return fs.readdirSync(directory, { recursive: true }).some(name => name.endsWith('._S3rver_object'))
+}
+
 // Reads the whole response of s3rver, so that it can be falsified.
 function say(inner, res) {
   collect(inner, body => {
@@ -85,14 +89,16 @@ function pass_on(inner_port, req, res, body) {
   const call = http.request({ ...to, method: req.method, path: req.url, headers: req.headers },
     inner => say(inner, res))
   call.on('error', () => res.socket.destroy())
-  if (mode === 'die' && req.method === 'PUT')
-    call.write(body.subarray(0, body.length >> 1), () => setTimeout(() => process.exit(1), 300))
+  if (mode === 'die' && req.method === 'PUT') {
+    call.write(body.subarray(0, body.length >> 1))
+    setInterval(() => { if (has_object()) process.exit(1) }, 20)
+  }
   else call.end(body)
 }
 
 function serve(inner_port, req, res) {
   if (req.url.startsWith('/-/')) return control(req, res)
-  count++
+  if (!req.url.includes('list-type=')) count++ // jobs of the hosts list objects at any time
   collect(req, body => {
     if (mode === 'hang') return
     if (mode === 'slow') return setTimeout(() => pass_on(inner_port, req, res, body), 1500)

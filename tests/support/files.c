@@ -46,7 +46,7 @@ struct answer *files_refused(const struct host *host, const struct person *who, 
 
     ck_error(files_get(host, who, external_id), 404, "");
     ck_assert(store_settles(store));
-    ck_assert_int_eq(files_now(store), before);
+    WAIT_UNTIL(files_now(store) == before, 20000);
     return answer;
 }
 

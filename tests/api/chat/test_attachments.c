@@ -73,7 +73,9 @@ static const char *id_of(const json_t *message)
 static void leaves_nothing(void)
 {
     ck_assert(store_settles(store));
-    sql_is(db, files_now(store), "SELECT count(DISTINCT object) FROM device_document");
+    WAIT_UNTIL(files_now(store) ==
+                   sql_number(db, "SELECT count(DISTINCT object) FROM device_document"),
+               20000);
     sql_is(db, 0, "SELECT count(*) FROM device_upload");
 }
 

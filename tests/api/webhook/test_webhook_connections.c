@@ -145,7 +145,7 @@ static struct host *trusting(const char *name, const struct tls_pair *authority,
 TEST(tls_sessions_are_resumed_with_each_of_many_receivers)
 {
     struct tls_pair authority = tls_make("hooktls-ca", "DNS:ca.example", NULL);
-    struct host *host = trusting("hooktls", &authority, "  connection_idle: 1\n");
+    struct host *host = trusting("hooktls", &authority, "  connection_idle: 1\n  timeout: 30\n");
 
     if (!host)
         return;
@@ -153,11 +153,11 @@ TEST(tls_sessions_are_resumed_with_each_of_many_receivers)
 
     hook_addresses(host, "https", receiver->tls_port, MANY, NULL);
     say(host, "to each of them");
-    expect(receiver, "requests", MANY, MANY, 20000);
+    expect(receiver, "requests", MANY, MANY, 60000);
     ck_assert_int_eq(tally_now(receiver, "resumed"), 0);
     expect(receiver, "open", 0, 0, 6000);
     say(host, "to each of them again");
-    expect(receiver, "requests", 2 * MANY, 2 * MANY, 20000);
+    expect(receiver, "requests", 2 * MANY, 2 * MANY, 60000);
     expect(receiver, "handshakes", 2 * MANY, 2 * MANY, 1000);
     expect(receiver, "resumed", MANY, MANY, 1000);
 }
@@ -268,7 +268,7 @@ TEST(an_http2_request_that_times_out_cancels_only_its_stream)
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {0, NULL, 0}, {200, NULL, 1500}, {200, NULL, 0}, {0, NULL, STOP}};
     struct http2_place place =
-        http2_place("hooksilent", answers, "  timeout: 4\n  retry_delays: [0.1]\n");
+        http2_place("hooksilent", answers, "  timeout: 8\n  retry_delays: [0.1]\n");
 
     if (!place.host)
         return;
@@ -279,7 +279,7 @@ TEST(an_http2_request_that_times_out_cancels_only_its_stream)
     say(place.host, "is answered late");
     http2_wait(place.server, 3, 5000);
     webhook_wait(place.host, admin, &place.made, "delivered", 5000);
-    http2_wait(place.server, 4, 8000);
+    http2_wait(place.server, 4, 20000);
     ck_assert_uint_eq(http2_now(place.server, &place.server->resets), 1);
     ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 2);
 }
@@ -290,14 +290,14 @@ TEST(a_hung_http2_connection_is_closed_with_the_first_request_that_times_out)
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {HTTP2_STUCK, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};
     struct http2_place place =
-        http2_place("hookstuck", answers, "  timeout: 4\n  retry_delays: []\n");
+        http2_place("hookstuck", answers, "  timeout: 8\n  retry_delays: []\n");
 
     if (!place.host)
         return;
     say(place.host, "opens the connection");
     webhook_wait(place.host, admin, &place.made, "delivered", 8000);
     say(place.host, "is never answered");
-    webhook_wait(place.host, admin, &place.made, "abandoned", 8000);
+    webhook_wait(place.host, admin, &place.made, "abandoned", 20000);
     say(place.host, "has a separate connection");
     webhook_wait(place.host, admin, &place.made, "delivered", 8000);
     ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 2);

@@ -70,9 +70,8 @@ static const struct {
     bool pinned;
     const char *words; /* in the log and in `busbar status`; NULL: no problem */
 } poolers[] = {
-    {"session", "", true, "unsupported startup parameter: options"},
-    {"session", "options", false,
-     "does not have the settings that busbar requires (IntervalStyle,"},
+    {"session", "", true, "startup parameter"}, /* the other words depend on the version */
+    {"session", "options", false, "does not have the settings that busbar requires ("},
     /* the first connection finds the settings missing, later ones also find the session shared */
     {"transaction", "options", false, "a connection pooler"},
     {"transaction", "options", true, "gives one session to several connections"},

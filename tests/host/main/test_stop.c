@@ -6,7 +6,7 @@
 #include "wire.h"
 
 enum {
-    COMERS = 300,  /* more than a loop accepts in one iteration */
+    COMERS = 150,  /* more than a loop accepts in one iteration */
     RUNS = 8,      /* as in module_wave.c */
     GONE_MS = 9000 /* the limit for threads is 5 s, for requests 10 s */
 };
