@@ -132,7 +132,8 @@ static void pg_remember_server(const char *url, const PGconn *conn)
     snprintf(last_server.port, sizeof last_server.port, "%s", port);
 }
 
-/* Returns the text of libpq's parameter `options`, which the caller frees. NULL: out of memory. */
+/* Returns the text of libpq's parameter `options`, which the caller frees. NULL: out of memory.
+ * PgBouncer 1.20 and later refuse a blank at the end. */
 static char *pg_all_options(const struct pg_login *login)
 {
     PQconninfoOption *parsed = PQconninfoParse(login->url, NULL);
@@ -142,8 +143,8 @@ static char *pg_all_options(const struct pg_login *login)
     for (const PQconninfoOption *at = parsed; at && at->keyword; at++)
         if (!strcmp(at->keyword, "options") && at->val)
             given = at->val;
-    if (asprintf(&options, PINNED_FIRST " %s " PINNED_LAST " %s", given ? given : "",
-                 login->options) < 0)
+    if (asprintf(&options, PINNED_FIRST " %s %s " PINNED_LAST, given ? given : "", login->options) <
+        0)
         options = NULL;
     PQconninfoFree(parsed);
     return options;

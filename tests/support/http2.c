@@ -164,9 +164,6 @@ static void reset(struct session *session, uint32_t stream)
             session->due[kept++] = session->due[i];
     session->due_count = kept;
     session->open--;
-    pthread_mutex_lock(&session->server->lock);
-    session->server->resets++;
-    pthread_mutex_unlock(&session->server->lock);
 }
 
 /* Returns the received bytes to the windows of the stream and of the connection. */

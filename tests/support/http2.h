@@ -26,9 +26,9 @@ struct http2 {
     struct ssl_ctx_st *context;
     const struct http2_answer *answers;
     pthread_mutex_t lock;
-    size_t connections, requests, resets; /* RST_STREAM frames from the client */
-    size_t most_open;                     /* streams of one connection at the same time */
-    int64_t at_ms[64];                    /* when each request was complete */
+    size_t connections, requests;
+    size_t most_open;  /* streams of one connection at the same time */
+    int64_t at_ms[64]; /* when each request was complete */
 };
 
 /* Responds in this order; an entry with wait_ms -1 ends the list, and the entry before it repeats
