@@ -267,6 +267,10 @@ TEST(the_organization_is_the_one_in_which_the_caller_acts)
     ask(api, 404, NULL, "PATCH /api/device-group/" NO_ID " {'name':'n'}");
     expect_json(record_of(query), text("{'organization':%jd}", own));
     ck_assert_uint_eq(records(text("%s&organizationId=7", query)), 1);
+    ask(api, 201, NULL, "POST /api/organization {'name':'Developer 2'}");
+    person_login(host, api);
+    ask(api, 404, NULL, "PATCH /api/device-group/" NO_ID "?organizationId=%jd {'name':'n'}", own);
+    WAIT_UNTIL(records(text("%s&organizationId=%jd", query, own)) == 2, SOON_MS);
 }
 
 TEST(undeclared_members_and_files_are_named)

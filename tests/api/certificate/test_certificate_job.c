@@ -227,6 +227,7 @@ static void begin_at_gate(const char *name, const char *when)
     store(m, "one", "Delta", start, start + HOUR_MS, WH);
     host_kill(host);
     certificates_run();
+    ck_assert_uint_eq(host_logged(host, "cycles examined: 1; History readings issued: 0\n"), 1);
     sql_is(db, WH, "SELECT sum(issued_wh) FROM certificate");
     add_reading(2);
     sql_run(db, "INSERT INTO certificate_due SELECT id, start_at, start_at + interval '1 day'"

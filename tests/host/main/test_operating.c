@@ -103,11 +103,13 @@ static double metric(const char *name, const char *labels)
 
 TEST(status_is_available_as_json)
 {
-    json_t *json = kept(json_of(host_says(host, 0, "status", "--json")));
+    const char *printed = host_says(host, 0, "status", "--json");
+    json_t *json = kept(json_of(printed));
     const json_t *generation = json_array_get(json_object_get(json, "generations"), 0);
     const json_t *loop = json_array_get(json_object_get(json, "loops"), 0);
     const json_t *database = json_object_get(json, "database");
 
+    ck_assert_str_eq(strrchr(printed, '}'), "}\n");
     ck_assert_int_eq(json_integer_value(json_object_get(json, "process")), host->pid);
     ck_assert_str_eq(json_string_value(json_object_get(json, "configuration")), host->conf);
     ck_assert(json_is_true(json_object_get(json, "ready")));

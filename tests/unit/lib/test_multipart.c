@@ -125,6 +125,10 @@ static const struct sample samples[] = {
      "a=1;"},
     {"--XyZ\r\nContent-Disposition: form-data;\r\n name=\"a\";\r\n\tfilename=b\r\n\r\n1" LAST,
      "a(b)=1;"},
+    {"--XyZ\r\nContent-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: 8bit\r\n\r\n"
+     "1\r\n--XyZ\r\nContent-Disposition: form-data; name=b\r\nContent-Transfer-Encoding: 7BIT\r\n"
+     "\r\n2" LAST,
+     "a=1;b=2;"},
     /* malformed */
     {"", NULL},
     {"--XyZ", NULL},
