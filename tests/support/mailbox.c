@@ -37,8 +37,8 @@ void mailbox_stop(struct mailbox *mailbox)
 
 char *mailbox_section(const struct mailbox *mailbox, const char *more)
 {
-    return text("mail:\n  server: 127.0.0.1\n  port: %d\n  retry_delay: 1\n  timeout: 5\n%s",
-                mailbox->port, more ? more : "  tls: none\n");
+    return text("mail:\n  server: 127.0.0.1\n  port: %d\n  retry_delay: 1\n%s", mailbox->port,
+                more ? more : "  tls: none\n");
 }
 
 static int is_mail(const struct dirent *entry)

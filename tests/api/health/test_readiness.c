@@ -17,30 +17,32 @@ static const char *state_of(const struct answer *answer, const char *what)
 /* The host must be alive but not ready. */
 static void expect_unfit(struct host *host, const char *reason)
 {
+    struct answer *ready, *state;
     int status;
 
     /* the host has queried the database and logged the result */
-    WAIT_UNTIL_MSG(
-        !strcmp(state_of(http(host, "GET", "/api/health/status", NULL, NULL), "database"), "up") &&
-            strstr(file_text(host->log), reason) &&
-            strstr(host_ask(host, "status", &status), reason),
-        SOON_MS, "%s: not reported", reason);
-    struct answer *ready = ck_status(http(host, "GET", "/api/health/ready", NULL, NULL), 503);
-    struct answer *state = ck_status(http(host, "GET", "/api/health/status", NULL, NULL), 503);
-
-    ck_assert_str_eq(answer_text(ready, "status"), "error");
+    WAIT_UNTIL_MSG(strstr(file_text(host->log), reason) &&
+                       strstr(host_ask(host, "status", &status), reason) &&
+                       (state = http(host, "GET", "/api/health/status", NULL, NULL)) &&
+                       !strcmp(state_of(state, "database"), "up") &&
+                       (ready = http(host, "GET", "/api/health/ready", NULL, NULL)) &&
+                       !strcmp(state_of(ready, "database"), "up"),
+                   SOON_MS, "%s: not reported", reason);
+    ck_assert_str_eq(answer_text(ck_status(ready, 503), "status"), "error");
+    ck_status(state, 503);
     ck_assert_str_eq(state_of(ready, "schema"), "down");
-    ck_assert_str_eq(state_of(ready, "database"), "up");
     ck_assert_str_eq(state_of(state, "schema"), "down");
     ck_status(http(host, "GET", "/api/health", NULL, NULL), 200);
 }
 
 static void expect_metrics(const struct host *host, const char *token, int number)
 {
-    const struct exposition *now = exposition_get(host, token);
+    const struct exposition *now;
 
+    WAIT_UNTIL((now = exposition_get(host, token)) &&
+                   exposition_value(now, "busbar_ready", "") == number,
+               SOON_MS);
     ck_assert(exposition_value(now, "busbar_schema_up", "") == number);
-    ck_assert(exposition_value(now, "busbar_ready", "") == number);
 }
 
 static const char modules[] = "[auth, chat, health, metrics]";
@@ -116,18 +118,21 @@ TEST(readiness_does_not_depend_on_redis)
 /* A request on an open connection gets this status while it is still served. */
 TEST(a_stopping_host_is_not_ready)
 {
-    struct host *host = host_start(&(struct host_spec){.name = "readiness_stop"});
+    const struct wire_answer *answer = NULL;
 
-    status_soon(host, "/api/health/ready", NULL, 200);
-    struct wire *wire = wire_open(host);
-    ck_assert(wire_say(wire, "GET /api/health/ready HTTP/1.1\r\n"));
-    ck_assert(wire_say(wire, "Host: x\r\n"));
-    ck_status(http(host, "GET", "/api/health", NULL, NULL), 200); /* now the head has been read */
-    ck_assert_int_eq(kill(host->pid, SIGTERM), 0);
-    host_logs(host, 0, "stopping");
-    ck_assert(wire_say(wire, "\r\n"));
-    const struct wire_answer *answer = wire_read(wire, STOP_MS);
+    /* again if the end of the request came after the second that a stopping host waits for it */
+    for (int i = 0; i < 5 && (!answer || answer->status == 408); i++) {
+        struct host *host = host_start(&(struct host_spec){.name = text("readiness_stop_%d", i)});
 
+        status_soon(host, "/api/health/ready", NULL, 200);
+        struct wire *wire = wire_open(host);
+        ck_assert(wire_say(wire, "GET /api/health/ready HTTP/1.1\r\n"));
+        ck_assert(wire_say(wire, "Host: x\r\n"));
+        ck_status(http(host, "GET", "/api/health", NULL, NULL), 200); /* the head has been read */
+        ck_assert_int_eq(kill(host->pid, SIGTERM), 0);
+        host_logs(host, 0, "stopping");
+        answer = wire_say(wire, "\r\n") ? wire_read(wire, STOP_MS) : NULL;
+    }
     ck_assert_ptr_nonnull(answer);
     ck_assert_int_eq(answer->status, 503);
     ck_assert_ptr_nonnull(strstr(answer->body, "\"host\":{\"status\":\"down\"}"));
@@ -135,14 +140,13 @@ TEST(a_stopping_host_is_not_ready)
 
 TEST(status_reports_the_dependencies_as_up)
 {
-    struct host *host = host_start(&(struct host_spec){.name = "readiness_up"});
+    struct host *host = host_start(&(struct host_spec){.name = "readiness_up", .redis_ms = 10000});
+    struct answer *answer;
 
-    status_soon(host, "/api/health/status", NULL, 200);
-    struct answer *answer = ask(NULL, 200,
-                                "{'status':'ok','error':{},'details':{'database':{},'redis':{},"
-                                "'schema':{},'clock':{'offsetMs':'*'}}}",
-                                "GET /api/health/status");
-
+    WAIT_UNTIL((answer = http(host, "GET", "/api/health/status", NULL, NULL))->status == 200,
+               SOON_MS);
+    expect_json(answer->json, "{'status':'ok','error':{},'details':{'database':{},'redis':{},"
+                              "'schema':{},'clock':{'offsetMs':'*'}}}");
     ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "info")), 4);
     ck_assert_uint_eq(json_object_size(json_object_get(answer->json, "error")), 0);
 }

@@ -14,8 +14,8 @@ enum { PLACES = 4, CROWD = 20 };
 
 static void set_up(void)
 {
-    stage_open(
-        &(struct host_spec){.name = database, .modules = MODULES, .http = "  slow_request: 150\n"});
+    stage_open(&(struct host_spec){
+        .name = database, .modules = MODULES, .http = "  slow_request: 150\n", .redis_ms = 10000});
     platform = person_make(host, admin, "measured", NULL);
 }
 
@@ -161,6 +161,16 @@ TEST(a_request_whose_body_is_refused_is_counted_once)
                   answered(before, "POST", route, statuses[i]) + 1);
 }
 
+/* Leaves out the samples of jobs, which begin whenever a job first runs. */
+static size_t samples_of_requests(const struct exposition *from)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < from->count; i++)
+        count += strncmp(from->samples[i].name, "busbar_job_", strlen("busbar_job_")) != 0;
+    return count;
+}
+
 TEST(request_paths_do_not_create_series)
 {
     size_t before = 0;
@@ -169,12 +179,12 @@ TEST(request_paths_do_not_create_series)
         ask(platform, 200, NULL, "GET /api/chat/unread-count/p%d%%40shop.example", i);
         ask(NULL, 404, NULL, "GET /%d", i);
         if (i == 0)
-            before = exposition_get(host, admin->token)->count;
+            before = samples_of_requests(exposition_get(host, admin->token));
     }
     struct exposition *after = exposition_get(host, admin->token);
 
     /* /metrics itself may have got its first samples meanwhile, with its buckets */
-    ck_assert_uint_le(after->count, before + 16);
+    ck_assert_uint_le(samples_of_requests(after), before + 16);
     for (size_t i = 0; i < after->count; i++)
         ck_assert_ptr_null(strstr(after->samples[i].labels, "shop.example"));
 }
@@ -207,15 +217,12 @@ TEST(the_state_of_the_host_and_its_dependencies_is_in_the_metrics)
     struct exposition *now;
 
     ck_assert_int_eq(sse->status, 200);
-    WAIT_UNTIL((now = exposition_get(host, admin->token)) &&
-                   value(now, "busbar_streams", "") == 1 &&
-                   value(now, "busbar_chat_listeners", "state=\"joined\"") == 1,
-               5000);
+    WAIT_UNTIL(
+        (now = exposition_get(host, admin->token)) && value(now, "busbar_streams", "") == 1 &&
+            value(now, "busbar_database_up", "") == 1 && value(now, "busbar_redis_up", "") == 1 &&
+            value(now, "busbar_chat_listeners", "state=\"joined\"") == 1,
+        5000);
     sse_close(sse);
-    now = exposition_get(host, admin->token);
-
-    ck_assert(value(now, "busbar_database_up", "") == 1);
-    ck_assert(value(now, "busbar_redis_up", "") == 1);
     ck_assert(value(now, "busbar_generations", "") == 1);
     ck_assert(value(now, "busbar_generation", "") == 1);
     ck_assert(value(now, "busbar_http_connections", "loop=\"0\"") >= 0);
@@ -275,6 +282,7 @@ TEST(a_slow_request_is_logged_with_the_time_of_each_phase)
     PQclear(PQexec(db, "BEGIN; LOCK TABLE chat_conversation IN ACCESS EXCLUSIVE MODE"));
     struct pending_call *asking = call_begin(host, &slow);
 
+    database_soon(the_postgres, database, SQL_LOCK_WAITS);
     PQclear(PQexec(db, "SELECT pg_sleep(0.4); COMMIT"));
     ck_status(call_end(asking), 200);
     WAIT_UNTIL(slow_line() != NULL, 5000);

@@ -45,6 +45,7 @@ static void server_start(void)
 static void server_run(void)
 {
     natsOptions *options;
+    jsOptions slow;
 
     server_start();
     ck_assert_int_eq(natsOptions_Create(&options), NATS_OK);
@@ -55,7 +56,9 @@ static void server_run(void)
     }
     WAIT_UNTIL(natsConnection_Connect(&server.client, options) == NATS_OK, SOON_MS);
     natsOptions_Destroy(options);
-    ck_assert_int_eq(natsConnection_JetStream(&server.stream, server.client, NULL), NATS_OK);
+    jsOptions_Init(&slow);
+    slow.Wait = 60000;
+    ck_assert_int_eq(natsConnection_JetStream(&server.stream, server.client, &slow), NATS_OK);
 }
 
 static void server_end(int signal)
@@ -79,6 +82,7 @@ static void stream_limit(int64_t messages, bool add)
     stream.SubjectsLen = 1;
     stream.MaxMsgs = messages;
     stream.Discard = js_DiscardNew;
+    stream.Duplicates = 3600LL * 1000000000;
     ck_assert_int_eq(
         (add ? js_AddStream : js_UpdateStream)(NULL, server.stream, &stream, NULL, NULL), NATS_OK);
 }
@@ -130,7 +134,7 @@ static void prepare(const char *more)
     host = host_start(&(struct host_spec){
         .name = server.name,
         .modules = MODULES,
-        .more = text("nats:\n  servers: [\"%s://localhost:%d\"]\n  timeout: 2\n%s",
+        .more = text("nats:\n  servers: [\"%s://localhost:%d\"]\n  timeout: 30\n%s",
                      server.ca ? "tls" : "nats", server.port, more)});
     admin = admin_of(host);
     owner = person_make(host, admin, "nats.owner", NULL);
