@@ -54,6 +54,31 @@ struct answer *webhook_call(const struct host *host, const struct person *by, co
     return http(host, method, text("%s%s", webhook->path, suffix), by->token, NULL);
 }
 
+const json_t *webhook_test(const struct host *host, const struct person *by,
+                           const struct webhook_made *webhook, const char *body,
+                           const char *expected)
+{
+    const struct answer *answer =
+        ask_on(host, by, 200, NULL, "POST %s/test%s", webhook->path, body);
+    const json_t *outcome = answer->json;
+
+    if (strstr(answer->body, "has not responded yet")) {
+        const json_t *newest = NULL;
+
+        WAIT_UNTIL((newest = webhook_newest(host, by, webhook)) &&
+                       json_array_size(json_object_get(newest, "attempts")),
+                   10000);
+        json_t *status = json_object_get(attempt_of(newest, 0), "status");
+        json_t *error = json_object_get(attempt_of(newest, 0), "error");
+        bool success = json_integer_value(status) / 100 == 2 && !json_is_string(error);
+
+        outcome =
+            kept(json_pack("{sb sO? sO?}", "success", success, "status", status, "error", error));
+    }
+    expect_json(outcome, expected);
+    return outcome;
+}
+
 json_t *webhook_newest(const struct host *host, const struct person *by,
                        const struct webhook_made *webhook)
 {

@@ -41,6 +41,12 @@ struct webhook_made webhook_of(const struct answer *created);
 struct answer *webhook_call(const struct host *host, const struct person *by, const char *method,
                             const struct webhook_made *webhook, const char *suffix);
 
+/* Tests a webhook; `body` is "" or begins with a space, as in ask(). Returns the outcome of the
+ * attempt, which must be the expected one, even if the response was sent before it. */
+const json_t *webhook_test(const struct host *host, const struct person *by,
+                           const struct webhook_made *webhook, const char *body,
+                           const char *expected);
+
 /* Return the newest delivery, and a number or text of it. */
 json_t *webhook_newest(const struct host *host, const struct person *by,
                        const struct webhook_made *webhook);

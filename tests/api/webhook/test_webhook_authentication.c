@@ -203,8 +203,8 @@ TEST_EACH(an_attempt_fails_if_the_token_endpoint_sends_no_token, sizeof answers 
     struct webhook_made made =
         auth_make(host, admin, catcher_url(catcher, "oauth"), oauth_of(endpoint));
 
-    ask(admin, 200, text("{'success':false,'status':null,'error':'%s'}", answers[_i][1]),
-        "POST %s/test", made.path);
+    webhook_test(host, admin, &made, "",
+                 text("{'success':false,'status':null,'error':'%s'}", answers[_i][1]));
     ck_assert_uint_eq(catcher_connections(catcher), 0);
 }
 
@@ -225,15 +225,14 @@ TEST(a_retry_requests_the_token_that_the_first_attempt_could_not_get)
 
 TEST(a_token_endpoint_that_does_not_respond_uses_up_the_timeout_of_the_attempt)
 {
-    struct host *own = webhook_host("hookslowtoken", "  timeout: 3\n");
+    struct host *own = webhook_host("hookslowtoken", "  timeout: 3\n  retry_delays: []\n");
     const struct person *by = admin_of(own);
     struct catcher *endpoint = catcher_of(ANSWER_NONE), *catcher = catcher_start(NULL);
     struct webhook_made made =
         auth_make(own, by, catcher_url(catcher, "oauth"), oauth_of(endpoint));
 
-    ask_on(own, by, 200,
-           "{'success':false,'error':'token endpoint: The response did not arrive in time'}",
-           "POST %s/test", made.path);
+    webhook_test(own, by, &made, "",
+                 "{'success':false,'error':'token endpoint: The response did not arrive in time'}");
     ck_assert_uint_eq(catcher_connections(catcher), 0);
     /* Webhooks with other receivers are not affected, and the host stops while requests hang. */
     ck_assert_uint_eq(catcher_count(endpoint), 1);
@@ -298,9 +297,9 @@ TEST(a_token_is_not_requested_from_an_address_that_is_not_allowed)
                host_configuration(&(struct host_spec){
                    .name = "hookguard", .database = "hookguard", .modules = WEBHOOK_MODULES}));
     host_says(own, 0, "reload");
-    ask_on(own, by, 200,
-           "{'success':false,'error':'the address or port of the token endpoint is not allowed'}",
-           "POST %s/test", made.path);
+    webhook_test(
+        own, by, &made, "",
+        "{'success':false,'error':'the address or port of the token endpoint is not allowed'}");
     ck_assert_uint_eq(catcher_connections(endpoint), 0);
 }
 
@@ -502,8 +501,8 @@ TEST(requests_use_the_client_certificate_of_their_own_webhook)
                 own, by, text("https://127.0.0.1:%d/%s-%d", port->at.port, rows[i].path, round),
                 rows[i].pem ? mtls_of(rows[i].pem) : json_null());
 
-            ask_on(own, by, 200, good ? "{'success':true}" : "{'success':false,'status':null}",
-                   "POST %s/test", made.path);
+            webhook_test(own, by, &made, "",
+                         good ? "{'success':true}" : "{'success':false,'status':null}");
             if (good)
                 ck_assert_ptr_nonnull(strstr(
                     file_text(log), text("client %s /%s-%d\n", rows[i].path, rows[i].path, round)));

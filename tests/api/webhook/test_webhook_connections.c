@@ -72,7 +72,7 @@ static void hook_addresses(const struct host *host, const char *scheme, int port
 
 TEST(connections_are_kept_for_each_of_many_receivers)
 {
-    struct host *host = begin(webhook_host("hookkept", ""));
+    struct host *host = begin(webhook_host("hookkept", "  timeout: 30\n"));
     const struct receiver *receiver = receiver_start("kept");
     PGconn *db = database_connect(the_postgres, "hookkept");
     int64_t ids[MANY];
@@ -115,7 +115,7 @@ TEST(connections_per_receiver_limits_the_idle_connections_to_one_receiver)
 
 TEST(connections_limits_the_open_connections_to_all_receivers)
 {
-    struct host *host = begin(webhook_host("hookall", "  connections: 4\n"));
+    struct host *host = begin(webhook_host("hookall", "  connections: 4\n  timeout: 30\n"));
     const struct receiver *receiver = receiver_start("all");
 
     hook_addresses(host, "http", receiver->at.port, MANY, NULL);
@@ -167,7 +167,7 @@ TEST(a_certificate_of_an_unknown_authority_is_refused_next_to_a_trusted_one)
 {
     struct tls_pair authority = tls_make("hookvouch-ca", "DNS:ca.example", NULL);
     struct tls_pair theirs = tls_make("hookvouch-theirs", "DNS:theirs.example", NULL);
-    struct host *host = trusting("hookvouch", &authority, "  retry_delays: []\n");
+    struct host *host = trusting("hookvouch", &authority, "  timeout: 30\n  retry_delays: []\n");
 
     if (!host)
         return;
@@ -221,14 +221,16 @@ TEST(deliveries_share_a_connection_if_the_receiver_supports_http2)
 {
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {200, NULL, 300}, {0, NULL, STOP}};
-    struct http2_place place = http2_place("hookhttp2", answers, "");
+    struct http2_place place = http2_place("hookhttp2", answers, "  timeout: 30\n");
 
     if (!place.host)
         return;
     say(place.host, "opens the connection");
     webhook_wait(place.host, admin, &place.made, "delivered", 8000);
+    host_says(place.host, 0, "pause"); /* afterwards all are due at once */
     for (int i = 0; i < 12; i++)
         say(place.host, "shares it");
+    host_says(place.host, 0, "resume");
     http2_wait(place.server, 13, 8000);
     webhook_wait(place.host, admin, &place.made, "delivered", 5000);
     ck_assert_uint_eq(http2_now(place.server, &place.server->connections), 1);
@@ -252,7 +254,8 @@ TEST(retry_after_and_410_work_over_http2)
 {
     static const struct http2_answer answers[] = {
         {429, "2", 0}, {410, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};
-    struct http2_place place = http2_place("hookgone", answers, "  retry_delays: [0.1, 0.1]\n");
+    struct http2_place place =
+        http2_place("hookgone", answers, "  timeout: 30\n  retry_delays: [0.1, 0.1]\n");
 
     if (!place.host)
         return;

@@ -156,8 +156,8 @@ TEST(a_test_sends_an_example_of_any_event_that_webhooks_can_subscribe_to)
     json_array_foreach (events->json, index, name) {
         const char *event = json_string_value(name);
 
-        ask_on(all, by, 200, "{'success':true,'status':200,'error':null}",
-               "POST %s/test {'event':'%s'}", made.path, event);
+        webhook_test(all, by, &made, text(" {'event':'%s'}", event),
+                     "{'success':true,'status':200,'error':null}");
         const struct caught *caught = catcher_wait(catcher, index + 1, 5000);
 
         ck_assert_str_eq(caught_header(caught, "X-Webhook-Event"), event);
@@ -184,14 +184,13 @@ TEST(the_example_of_a_message_has_the_fields_of_a_message)
 
 TEST(a_test_without_an_event_or_with_ping_sends_a_ping_and_unknown_events_are_refused)
 {
-    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_OK, ANSWER_OK, ANSWER_500);
+    struct catcher *catcher = catcher_of(ANSWER_OK, ANSWER_OK, ANSWER_OK, ANSWER_GONE);
     struct webhook_made made = hook_to(catcher);
 
-    exchanges(host, {text("POST %s/test", made.path), admin, 200, "{'success':true,'status':200}"},
-              {text("POST %s/test {}", made.path), admin, 200, "{'success':true}"},
-              {text("POST %s/test {'event':null}", made.path), admin, 200, "{'success':true}"},
-              {text("POST %s/test {'event':'ping'}", made.path), admin, 200,
-               "{'success':false,'status':500}"},
+    EACH_TEXT (body, "", " {}", " {'event':null}")
+        webhook_test(host, admin, &made, body, "{'success':true,'status':200}");
+    webhook_test(host, admin, &made, " {'event':'ping'}", "{'success':false,'status':410}");
+    exchanges(host,
               {text("POST %s/test {'event':'message.old'}", made.path), admin, 400,
                "{'errors':[{'field':'event'}]}"},
               {text("POST %s/test {'event':'*'}", made.path), admin, 400},

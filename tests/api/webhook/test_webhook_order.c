@@ -26,7 +26,7 @@ TEST(the_order_is_checked_shown_and_cleared)
     ask(admin, 200, "{'ordering':'(absent)'}", "PATCH %s {'ordering':null}", made.path);
 }
 
-/* The first request gets no response until the timeout of 10 s. */
+/* The first request gets no response until the timeout of 30 s. */
 TEST(a_delivery_waits_for_the_previous_one_of_its_key_while_others_go_on)
 {
     struct catcher *catcher = catcher_of(ANSWER_NONE, ANSWER_OK);
@@ -81,7 +81,7 @@ TEST(large_events_keep_their_place)
         ck_assert_str_eq(caught_header(&catcher->list[i], "webhook-sequence"), text("%zu", i + 1));
 }
 
-DELIVER_SUITE(webhook_order, "", 120)
+DELIVER_SUITE(webhook_order, "  timeout: 30\n", 120)
 
 /* Every third request fails, and the host is killed in between. */
 TEST(the_order_holds_with_failures_and_a_kill)

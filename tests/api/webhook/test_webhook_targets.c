@@ -32,11 +32,11 @@ static const char *const *traps(void)
 
 static void set_up(void)
 {
-    lenient = host_start(&(struct host_spec){.name = "targets",
-                                             .modules = WEBHOOK_MODULES,
-                                             .environment = traps(),
-                                             .more = WEBHOOK_LOCAL
-                                             "  timeout: 2\n  retry_delays: []\n  tests: 8\n"});
+    lenient =
+        host_start(&(struct host_spec){.name = "targets",
+                                       .modules = WEBHOOK_MODULES,
+                                       .environment = traps(),
+                                       .more = WEBHOOK_LOCAL "  retry_delays: []\n  tests: 8\n"});
     closed = host_start(&(struct host_spec){.name = "targets-closed",
                                             .database = database_make(the_postgres, "targets2"),
                                             .modules = WEBHOOK_MODULES,
@@ -58,7 +58,7 @@ static void expect_refused(const struct host *host, const struct person *by, con
 /* Sends a ping, whose outcome must be the expected one. */
 static void ping(const struct webhook_made *webhook, const char *expected)
 {
-    ask_on(lenient, admin, 200, expected, "POST %s/test", webhook->path);
+    webhook_test(lenient, admin, webhook, "", expected);
 }
 
 /* Refused by default. The unit test webhook_target has all forms. */
