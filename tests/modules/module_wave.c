@@ -35,7 +35,7 @@ static const struct bb_field settings[] = {
      .type = BB_TEXT,
      .fallback = "",
      .max = 200,
-     .help = "A FIFO: each byte in it lets one request to /api/wave/hold end."},
+     .help = "Requests to /api/wave/hold end when this file has a byte."},
     {.name = "depth", .type = BB_INT, .flags = BB_RESTART, .max = 9, .fallback = "1"},
 };
 

@@ -278,7 +278,9 @@ TEST(a_merged_statement_that_fails_is_logged_and_sent_separately)
     sql_run(db, "LOCK TABLE keys_name IN ACCESS EXCLUSIVE MODE");
     for (int i = 0; i < CLIENTS; i++)
         pending[i] = call_begin(host, &half);
-    sql_run(db, "SELECT pg_sleep(0.5)");
+    WAIT_UNTIL(exposition_value(exposition_get(host, NULL), "busbar_module_requests",
+                                "module=\"keys\"") == CLIENTS,
+               5000);
     sql_run(db, "COMMIT");
     for (int i = 0; i < CLIENTS; i++)
         ck_assert_str_eq(answer_text(ck_status(call_end(pending[i]), 200), "name"), "name \"7\\");

@@ -54,8 +54,11 @@ static void set_up(void)
 
 static struct host *host_with(const char *name, const char *url, const char *authorities)
 {
-    return host_start(&(struct host_spec){
-        .name = name, .database = "redis_servers", .redis = url, .redis_authorities = authorities});
+    return host_start(&(struct host_spec){.name = name,
+                                          .database = "redis_servers",
+                                          .redis = url,
+                                          .redis_ms = 10000,
+                                          .redis_authorities = authorities});
 }
 
 static bool redis_is_up(const struct host *host)
@@ -143,7 +146,7 @@ TEST(the_host_follows_the_master_that_sentinels_name)
 
     process_service_directory(harness_path("sentinel.run"));
     file_write(conf, text("sentinel monitor main 127.0.0.1 %d 1\n"
-                          "sentinel down-after-milliseconds main 500\n",
+                          "sentinel down-after-milliseconds main 60000\n",
                           servers[0].port));
     ck_assert_int_eq(chmod(conf, 0666), 0);
     sentinel = (struct redis_server){.name = "sentinel", .port = free_port()};
@@ -244,9 +247,12 @@ TEST(a_sentinel_that_sends_garbage_is_named_in_the_log)
 TEST(a_sentinel_that_sends_single_bytes_of_a_reply_is_given_up)
 {
     static struct liar liar = {.drips = true};
+    struct host *host = host_start(&(struct host_spec){
+        .name = "redis_drips",
+        .database = "redis_servers",
+        .redis = text("redis+sentinel://127.0.0.1:%d/main", port_serve(liar_answer, &liar))});
 
-    host_that_logs("reason=\"no response within the time limit\"", "redis_drips",
-                   text("redis+sentinel://127.0.0.1:%d/main", port_serve(liar_answer, &liar)));
+    host_logs(host, 0, "reason=\"no response within the time limit\"");
 }
 
 SUITE(redis_servers, .timeout_s = 120, .before_all = set_up)

@@ -78,7 +78,7 @@ TEST(a_migration_that_waits_for_a_lock_blocks_no_request)
 
     sql_run(backup, "BEGIN");
     sql_run(backup, "LOCK TABLE wave IN ACCESS SHARE MODE");
-    sql_run(other, "SET statement_timeout = '4s'");
+    sql_run(other, "SET statement_timeout = '30s'");
     wave_upgrade(wave, 2);
     ck_assert_int_eq(kill(wave->host->pid, SIGHUP), 0);
     for (int i = 0; i < 2; i++) {
@@ -192,6 +192,7 @@ static PGconn *start_locked(const char *name, const char *more)
 {
     wave = wave_prepare(name, NULL);
     wave->spec.db = "  statement_timeout: 60000\n";
+    wave->spec.http = "  body_timeout: 600\n";
     wave_write(wave, NULL, more);
     ck_assert(host_run(wave->host));
     PGconn *db = database_connect(the_postgres, wave->spec.database);
@@ -239,10 +240,16 @@ TEST(requests_longer_than_the_drain_time_are_cut)
 
 TEST(a_host_stops_while_an_old_generation_drains)
 {
-    wave = wave_start("reload-stop", NULL);
-    struct pending_call *pending = begin("/api/wave/nap?ms=1500");
+    const char *gate = harness_path("reload-stop.gate");
+
+    file_write(gate, "");
+    wave = wave_start("reload-stop", text("wave:\n  gate: \"%s\"\n", gate));
+    struct pending_call *pending = begin("/api/wave/hold");
 
     wave_reload(wave);
+    ck_assert_int_eq(kill(wave->host->pid, SIGTERM), 0);
+    host_logs(wave->host, 0, "stopping");
+    file_write(gate, "x");
     host_stop(wave->host);
     ck_status(call_end(pending), 200);
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes"), 2);

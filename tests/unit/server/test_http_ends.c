@@ -16,7 +16,7 @@
 
 #define CHUNKED POST("/nothing") "Transfer-Encoding: chunked\r\n\r\n"
 
-enum { BYTES_PER_MS = 16, DROPS_MS = 500, SLACK_MS = 2000, DRAIN_MS = 1000 };
+enum { BYTES_PER_MS = 16, DROPS_MS = 500, SLACK_MS = 9000, DRAIN_MS = 1000 };
 
 static struct client *client;
 

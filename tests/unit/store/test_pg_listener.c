@@ -8,7 +8,7 @@
 
 enum {
     CONNECT_MS = 250,
-    EARLY_MS = 1500, /* time enough to be sent on a busy machine */
+    EARLY_MS = 5000, /* time enough to be sent on a busy machine */
     LONG_MS = 60000,
     LONG_AGO_MS = 10000,
     REFUSALS = 3,
