@@ -162,9 +162,10 @@ TEST_EACH(a_malformed_response_is_reported, sizeof(garbage) / sizeof(garbage[0])
 {
     struct catcher *catcher = catcher_of(garbage[_i]);
     struct answer *answer =
-        relay(open_host, "{ss si}", "url", catcher_url(catcher, ""), "timeout", 2000);
+        relay(open_host, "{ss si}", "url", catcher_url(catcher, ""), "timeout", 8000);
 
     ck_assert_int_ge(answer->status, 502);
+    catcher_wait(catcher, 1, 5000);
     ck_assert_int_eq((int)catcher_count(catcher), 1);
 }
 
