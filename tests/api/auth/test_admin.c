@@ -5,7 +5,7 @@
 #include "stage.h"
 #include "talk.h"
 
-#define SOON_MS 1000
+#define SOON_MS 30000
 #define TWINS 8
 
 static struct host *other;
