@@ -223,11 +223,11 @@ static struct screen *screen_of(const char *const *words, bool whole)
 #define SCREEN(...) screen_of((const char *const[]){__VA_ARGS__, NULL}, false)
 
 /* Returns false at the end, or if nothing comes in time. */
-static bool see_more(struct screen *screen, int ms)
+static bool see_more(struct screen *screen)
 {
     struct pollfd ready = {.fd = screen->fd, .events = POLLIN};
 
-    if (poll(&ready, 1, ms) <= 0 || screen->length + 1 >= SEEN)
+    if (poll(&ready, 1, END_MS * PATIENCE) <= 0 || screen->length + 1 >= SEEN)
         return false;
     ssize_t got = read(screen->fd, screen->seen + screen->length, SEEN - 1 - screen->length);
 
@@ -237,7 +237,7 @@ static bool see_more(struct screen *screen, int ms)
 
 static void await_text(struct screen *screen, const char *part)
 {
-    while (!strstr(screen->seen, part) && see_more(screen, END_MS))
+    while (!strstr(screen->seen, part) && see_more(screen))
         ;
     ck_said(screen->seen, part);
 }
@@ -252,9 +252,9 @@ static int end_of(struct screen *screen)
 {
     int status;
 
-    while (see_more(screen, END_MS))
+    while (see_more(screen))
         ;
-    ck_assert(process_wait(screen->pid, END_MS, &status));
+    ck_assert(process_wait(screen->pid, END_MS * PATIENCE, &status));
     close(screen->fd);
     ck_assert_msg(WIFEXITED(status), "the command was ended by a signal: %s", screen->seen);
     return WEXITSTATUS(status);
@@ -393,7 +393,7 @@ TEST(hosts_finish_the_job_of_a_killed_command)
 
     WAIT_UNTIL(is_confirmed(file), END_MS);
     ck_assert_int_eq(kill(screen->pid, SIGKILL), 0);
-    ck_assert(process_wait(screen->pid, END_MS, &status));
+    ck_assert(process_wait(screen->pid, END_MS * PATIENCE, &status));
     close(screen->fd);
     bulk_release(holder);
     WAIT_UNTIL(!strcmp(state_of(file), "finished"), END_MS);

@@ -8,12 +8,16 @@
 #include "sse.h"
 #include "talk.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 enum {
     ROWS = 10000,
     BUSY_ROWS = 30000,
     LISTENED = 4000,
     CONFIRMS = 50,
     STREAMS = 64,
+    ASKERS = 8,
     SOON_MS = 30000
 };
 
@@ -126,15 +130,33 @@ static int64_t rows_of(const char *id, const char *status)
     return (int64_t)count;
 }
 
+/* Starts the upload's run and waits until a transaction that goes beyond its middle is about to
+ * end; SQL_GATE_OPEN lets it continue. */
+static void run_half(const char *id)
+{
+    sql_trigger(db,
+                text("BEFORE UPDATE ON bulk_job FOR EACH ROW WHEN (NEW.id = '%s' AND NEW.cursor >"
+                     " %d)",
+                     id, ROWS / 2),
+                SQL_GATE);
+    sql_run(db, SQL_GATE_SHUT);
+    ck_status(bulk_post(m, id, "confirm"), 200);
+    sql_soon(db, SQL_GATE_WAITS);
+}
+
 /* If a run is canceled in the middle, stored rows stay, no more are stored, and the rest is
  * canceled except for the rows that failed the check. */
 TEST(a_run_can_be_cancelled_in_the_middle)
 {
     const char *id = bulk_upload(m, "middle", ROWS);
 
-    ck_status(bulk_post(m, id, "confirm"), 200);
-    await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", id), 100);
-    struct answer *ended = ck_status(bulk_post(m, id, "cancel"), 200);
+    run_half(id);
+    const struct call cancel = call_by(m, "POST " BULK "/%s/cancel", id);
+    struct pending_call *pending = call_begin(host, &cancel);
+
+    sql_soon(db, SQL_LOCK_WAITS " AND wait_event <> 'advisory'");
+    sql_run(db, SQL_GATE_OPEN);
+    struct answer *ended = ck_status(call_end(pending), 200);
     int64_t stored = bulk_number(ended, "progress", "succeeded");
     int64_t cursor = cursor_of(id), rest = ROWS - ROWS / 10 - stored;
 
@@ -152,6 +174,7 @@ TEST(a_run_can_be_cancelled_in_the_middle)
 
     ck_assert_uint_eq(text_lines(failed->body), (size_t)(1 + ROWS / 10 + rest));
     ck_assert_ptr_nonnull(strstr(failed->body, text("\r\nmiddle%d,%d,amount: must", ROWS, -ROWS)));
+    sql_run(db, SQL_TRIGGER_DROP);
 }
 
 /* The job confirmed later does not wait for the other's end. */
@@ -159,12 +182,13 @@ TEST(jobs_of_two_organizations_run_in_parallel)
 {
     const char *large = bulk_upload(m, "large", ROWS), *small = bulk_upload(other, "small", 200);
 
-    ck_status(bulk_post(m, large, "confirm"), 200);
-    await(text("SELECT cursor FROM bulk_job WHERE id = '%s'", large), 50);
+    run_half(large);
     ck_status(bulk_post(other, small, "confirm"), 200);
     bulk_await(other, small, "finished");
     ck_assert_int_lt(cursor_of(large), ROWS);
+    sql_run(db, SQL_GATE_OPEN);
     bulk_await(m, large, "finished");
+    sql_run(db, SQL_TRIGGER_DROP);
     is_whole(large, "large", ROWS);
     is_whole(small, "small", 200);
 }
@@ -176,13 +200,23 @@ static bool logs_have(const char *line)
 
 /* ---- while other requests are served ---- */
 
-/* The wait itself keeps sending requests; the traces of small transactions remain. */
+static atomic_bool quiet;
+
+static void *ask_often(void *arg)
+{
+    const struct host *to = arg;
+
+    while (!atomic_load(&quiet))
+        http(to, "GET", "/api/auth/me", m->token, NULL);
+    return NULL;
+}
+
+/* The transactions of 500 rows store 450. */
 static bool is_in_small_batches(const char *name)
 {
-    ask(m, 200, NULL, "GET " BULK "?limit=1");
     return sql_number(db, text("SELECT count(*) FROM (SELECT FROM heap_thing"
                                " WHERE name ~ '^%s[0-9]+$' GROUP BY xmin::text"
-                               " HAVING count(*) < 500) batch",
+                               " HAVING count(*) <= 50) batch",
                                name)) > 0;
 }
 
@@ -202,11 +236,17 @@ TEST(batches_are_small_while_other_requests_are_served_and_large_otherwise)
 {
     static char name[] = "busy";
     const char *id = bulk_upload(m, name, BUSY_ROWS);
+    pthread_t askers[ASKERS];
     int tries = 0;
 
+    for (int i = 0; i < ASKERS; i++)
+        ck_assert_int_eq(pthread_create(&askers[i], NULL, ask_often, i % 2 ? host : second), 0);
     ck_status(bulk_post(m, id, "confirm"), 200);
     WAIT_UNTIL(is_in_small_batches(name), SOON_MS);
     ck_status(bulk_post(m, id, "cancel"), 200);
+    atomic_store(&quiet, true);
+    for (int i = 0; i < ASKERS; i++)
+        pthread_join(askers[i], NULL);
     WAIT_UNTIL(is_in_large_batches(&tries), SOON_MS / 2);
 }
 
