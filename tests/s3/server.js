@@ -14,7 +14,7 @@
 //   corrupt  changes a byte of the response: of XML the first one, because others may not matter
 //   again    returns the same page of a list, and says that there are more
 //   redirect responds to HTTPS requests with 307 to the same path at PORT
-//   slow     waits for a second and a half
+//   hold     responds when the mode has changed to another one
 //   die      stores half of a PUT's content and exits
 'use strict'
 
@@ -25,6 +25,7 @@ const https = require('node:https')
 const S3rver = require('@20minutes/s3rver')
 
 const [port, directory, bucket, tls_port, key, certificate] = process.argv.slice(2)
+const held = []
 let mode = 'pass', count = 0
 
 function error(res, status, code) {
@@ -47,6 +48,7 @@ function control(req, res) {
   if (req.method === 'PUT') {
     mode = req.url.slice(3)
     count = 0
+    for (const serve_held of held.splice(0)) serve_held()
   }
   res.end(String(count))
 }
@@ -101,7 +103,7 @@ function serve(inner_port, req, res) {
   if (!req.url.includes('list-type=')) count++ // jobs of the hosts list objects at any time
   collect(req, body => {
     if (mode === 'hang') return
-    if (mode === 'slow') return setTimeout(() => pass_on(inner_port, req, res, body), 1500)
+    if (mode === 'hold') return held.push(() => pass_on(inner_port, req, res, body))
     if (mode === 'redirect' && req.socket.encrypted) return redirect(req, res)
     if (mode === 'again') return same_page(res)
     if (mode === 'refuse') return error(res, 503, 'SlowDown')

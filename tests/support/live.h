@@ -6,7 +6,7 @@
 #include "sse.h"
 #include "talk.h"
 
-enum { SOON_MS = 5000, QUIET_MS = 300 };
+enum { SOON_MS = 30000, QUIET_MS = 300 };
 
 extern struct person *platform;
 

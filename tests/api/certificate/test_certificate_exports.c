@@ -52,7 +52,9 @@ static void set_up(void)
     stage_open(&(struct host_spec){.name = "exports",
                                    .modules = METER_MODULES,
                                    .environment = process_lean,
-                                   .more = "certificate:\n  exports: 5\n"});
+                                   .http = "  write_timeout: 600\n  idle_timeout: 600\n",
+                                   .more = "certificate:\n  exports: 5\n"
+                                           "reload:\n  drain: 600\n"});
     m = person_make(host, admin, "exports.m", NULL);
     b = person_make(host, admin, "exports.b", NULL);
     db = database_connect(the_postgres, "exports");

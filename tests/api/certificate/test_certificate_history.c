@@ -111,7 +111,7 @@ static void speed_up(void)
 TEST(readings_submitted_during_a_long_backfill_wait_for_few_chunks)
 {
     begin("history_long");
-    slow_down("0.2");
+    slow_down("2");
     backfill(days_ago(1900), BACKFILL);
     pid_t job = meter_issue_start(host);
 

@@ -190,7 +190,7 @@ TEST(the_sweep_removes_leftovers_of_a_host_killed_in_an_upload)
     struct upload_body body = files_named("Killed");
     int before = bucket_objects(bucket), fd = raw_open(killed);
 
-    bucket_mode(bucket, "slow");
+    bucket_mode(bucket, "hold");
     upload_file(&body, "SF_02C", "x", upload_noise(80, 300000), 300000);
     upload_close(&body);
     const char *head = text("POST " DEVICE " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
@@ -223,13 +223,13 @@ TEST(an_upload_aborted_by_the_sweep_is_refused)
 
     db = database_connect(the_postgres, s3_database);
     sql_run(db, "DELETE FROM device_upload"); /* leftovers of killed hosts */
-    bucket_mode(bucket, "slow");
+    bucket_mode(bucket, "hold");
     struct pending_call *pending = call_begin(host, &call);
 
     sql_soon(db, "SELECT count(*) FROM device_upload");
     sql_run(db, "DELETE FROM device_upload");
-    s3_expect_refused(call_end(pending));
     bucket_mode(bucket, "pass");
+    s3_expect_refused(call_end(pending));
     ck_error(s3_get(host, DEVICE "/Fenced"), 404, "");
     expect_swept(before);
 }

@@ -7,7 +7,7 @@
 static void set_up(void)
 {
     s3_open_on("device_s3_faults", bucket_make("device_s3_faults", true),
-               "  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 8000\n");
+               "  s3_secret_key: " BUCKET_SECRET_KEY "\n  s3_timeout: 20000\n");
 }
 
 TEST(a_failed_upload_to_s3_leaves_nothing)
@@ -16,15 +16,13 @@ TEST(a_failed_upload_to_s3_leaves_nothing)
 
     EACH_TEXT (mode, "refuse", "cut", "hang") {
         bucket_mode(bucket, mode);
-        struct answer *answer = s3_post(host, "Fails", upload_noise(77, 3 * MIB), 3 * MIB);
-
-        s3_expect_refused(answer);
-        ck_assert_double_lt(answer->seconds, 3 * PATIENCE); /* s3_timeout is 8 s */
+        s3_expect_refused(s3_post(host, "Fails", upload_noise(77, 3 * MIB), 3 * MIB));
         ck_assert_int_gt(bucket_count(bucket), 0);
         ck_status(s3_get(host, "/api/health"), 200);
         ck_error(s3_get(host, DEVICE "/Fails"), 404, "");
         ck_assert(store_settles(s3_spool(host->name)));
     }
+    host_logs(host, 0, "PUT: Operation timed out");
     bucket_mode(bucket, "pass");
     ck_assert_int_eq(bucket_objects(bucket), before);
     ck_status(s3_post(host, "Fails", upload_noise(77, 3 * MIB), 3 * MIB), 201);
