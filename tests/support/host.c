@@ -39,6 +39,14 @@ static char *redis_url(const char *redis)
     return *redis == '/' ? text("unix:%s", redis) : text("%s", redis);
 }
 
+/* Returns the lines, and that one unless they have this setting: time limits of the product are
+ * short for a busy machine. Less than idle_timeout, which ends a connection without a response. */
+static char *with_limit(const char *lines, const char *setting)
+{
+    return text("%s%s", lines ? lines : "",
+                lines && strstr(lines, setting) ? "" : text("  %s: 20000\n", setting));
+}
+
 char *host_configuration(const struct host_spec *spec)
 {
     const struct postgres *pg = spec->pg ? spec->pg : the_postgres;
@@ -50,8 +58,8 @@ char *host_configuration(const struct host_spec *spec)
                 "control:\n  socket: \"%s\"\n"
                 "module_path: \"%s\"\nmodules: %s\n"
                 "%s%s%s%s",
-                spec->port, spec->http ? spec->http : "", pg->sockets, spec->database,
-                spec->db ? spec->db : "", redis_url(spec->redis),
+                spec->port, with_limit(spec->http, "deadline"), pg->sockets, spec->database,
+                with_limit(spec->db, "statement_timeout"), redis_url(spec->redis),
                 spec->redis_authorities ? spec->redis_authorities : "",
                 spec->redis_ms ? spec->redis_ms : 200, harness_path(text("%s.control", spec->name)),
                 spec->module_path ? spec->module_path : harness_modules(spec->plain),

@@ -73,7 +73,8 @@ TEST(waiting_requests_are_counted_once)
 
 TEST(a_stop_does_not_wait_for_checked_out_connections)
 {
-    struct host *own = poke_start(&(struct host_spec){.name = "lent_stop", .db = ONE_CONNECTION});
+    struct host *own = poke_start(&(struct host_spec){
+        .name = "lent_stop", .db = ONE_CONNECTION "  statement_timeout: 5000\n"});
 
     poke_begin(own, "transaction/sleep");
     poke_begin(own, "transaction/one");

@@ -165,8 +165,10 @@ TEST(a_client_that_does_not_read_is_disconnected)
 
 TEST(statements_over_their_timeout_are_503_and_the_pool_recovers)
 {
-    struct host *quick = host_start(&(struct host_spec){
-        .name = "limits_quick", .database = "limits", .db = "  statement_timeout: 500\n"});
+    struct host *quick = host_start(&(struct host_spec){.name = "limits_quick",
+                                                        .database = "limits",
+                                                        .http = "  deadline: 5000\n",
+                                                        .db = "  statement_timeout: 500\n"});
     const char *find = text("POST /api/chat/conversations/find HTTP/1.1\r\nHost: x\r\n"
                             "Authorization: Bearer %s\r\nContent-Type: application/json\r\n"
                             "Content-Length: 2\r\n\r\n{}",
