@@ -7,6 +7,7 @@
  * Environment:
  *   BUSBAR_ROOT         the directory where busbar is installed
  *   BUSBAR_PLAIN        the build without sanitizers, for fault suites
+ *   BUSBAR_TEST_GCOV    a directory for the counters of gcov, in a folder for each suite
  *   BUSBAR_TEST_JOBS    the number of suites that run at the same time
  *   BUSBAR_TEST_FIRST   starts no further suite after one that failed
  *   BUSBAR_TEST_FULL    runs all suites, with as many repetitions as there may be (process.h)
@@ -117,7 +118,11 @@ static double processor_seconds(void)
 
 static void run_suite(struct workers *all, const struct worker *worker, const struct suite *suite)
 {
+    const char *counters = getenv("BUSBAR_TEST_GCOV");
+
     all->board->running[worker - all->workers] = suite->name;
+    if (counters)
+        setenv("GCOV_PREFIX", text("%s/%s", counters, suite->name), 1);
     if (suite_run(suite, processor_seconds, &all->board->sums, worker->failed) && the_postgres &&
         the_postgres->pid)
         databases_drop(the_postgres);
