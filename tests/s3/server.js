@@ -14,7 +14,7 @@
 //   corrupt  changes a byte of the response: of XML the first one, because others may not matter
 //   again    returns the same page of a list, and says that there are more
 //   redirect responds to HTTPS requests with 307 to the same path at PORT
-//   hold     responds when the mode has changed to another one
+//   hold     stores contents only after the mode has changed; the count is that of the contents
 //   die      stores half of a PUT's content and exits
 'use strict'
 
@@ -50,7 +50,7 @@ function control(req, res) {
     count = 0
     for (const serve_held of held.splice(0)) serve_held()
   }
-  res.end(String(count))
+  res.end(String(mode === 'hold' ? held.length : count))
 }
 
 function collect(req, heard) {
@@ -103,7 +103,7 @@ function serve(inner_port, req, res) {
   if (!req.url.includes('list-type=')) count++ // jobs of the hosts list objects at any time
   collect(req, body => {
     if (mode === 'hang') return
-    if (mode === 'hold') return held.push(() => pass_on(inner_port, req, res, body))
+    if (mode === 'hold' && req.method === 'PUT') return held.push(() => pass_on(inner_port, req, res, body))
     if (mode === 'redirect' && req.socket.encrypted) return redirect(req, res)
     if (mode === 'again') return same_page(res)
     if (mode === 'refuse') return error(res, 503, 'SlowDown')

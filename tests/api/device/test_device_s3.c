@@ -205,6 +205,7 @@ TEST(the_sweep_removes_leftovers_of_a_host_killed_in_an_upload)
     close(fd);
     free(body.bytes);
     bucket_mode(bucket, "pass");
+    WAIT_UNTIL(bucket_objects(bucket) > before, 10000);
     ck_error(s3_get(host, DEVICE "/Killed"), 404, "");
     db = database_connect(the_postgres, s3_database);
     sql_run(db, "UPDATE device_upload SET begun_at = now() - interval '2 hours'");
