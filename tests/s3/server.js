@@ -14,7 +14,7 @@
 //   corrupt  changes a byte of the response: of XML the first one, because others may not matter
 //   again    returns the same page of a list, and says that there are more
 //   redirect responds to HTTPS requests with 307 to the same path at PORT
-//   hold     stores contents only after the mode has changed; the count is that of the contents
+//   hold     stores contents only after the mode has changed; the count is the number of these contents
 //   die      stores half of a PUT's content and exits
 'use strict'
 
