@@ -131,6 +131,7 @@ static bool pass_down(struct proxy *proxy, struct link *link, enum proxy_mode mo
 {
     struct way *down = &link->down;
     bool waits = down->start < down->end;
+    int64_t late_ms = now_ms() - down->due_ms;
 
     if (link->swallow) {
         down->start = down->end;
@@ -153,12 +154,12 @@ static bool pass_down(struct proxy *proxy, struct link *link, enum proxy_mode mo
         }
         return true;
     case PROXY_TRICKLE:
-        if (now_ms() < down->due_ms)
+        if (late_ms < amount)
             return true;
-        down->due_ms = now_ms() + amount;
-        return give(down, link->client, 1);
+        down->due_ms += late_ms - late_ms % amount;
+        return give(down, link->client, (size_t)(late_ms / amount));
     default:
-        return now_ms() < down->due_ms || give(down, link->client, BUFFER);
+        return late_ms < 0 || give(down, link->client, BUFFER);
     }
 }
 

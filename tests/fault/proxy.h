@@ -12,7 +12,7 @@ enum proxy_mode {
     PROXY_PASS,       /* passes everything on */
     PROXY_FREEZE,     /* accepts connections but moves no bytes */
     PROXY_DELAY,      /* delays the server's bytes by `amount` ms */
-    PROXY_TRICKLE,    /* passes one of the server's bytes every `amount` ms */
+    PROXY_TRICKLE,    /* passes one of the server's bytes for every `amount` ms */
     PROXY_CUT,        /* resets a connection after `amount` more bytes from the server */
     PROXY_HALF_CLOSE, /* when the server sends, closes that direction and discards the rest */
 };

@@ -317,7 +317,7 @@ TEST(a_stop_signal_between_two_workers_stops_the_host)
 
     file_write(bench.order, "open segv always\n");
     worker_kill(host);
-    host_logs(host, 0, "delay_ms=800");
+    host_logs(host, 0, "delay_ms=6400");
     int status = process_stop(host->pid, SIGTERM, STOP_MS);
 
     host->pid = 0;

@@ -61,7 +61,7 @@ TEST(a_slow_or_half_closed_database_connection_loses_no_message)
     scene_more(scene, 100);
     proxy_set(proxy, PROXY_HALF_CLOSE, 0);
     WAIT_UNTIL(proxy_hits(proxy) > 0, 5000);
-    proxy_set(proxy, PROXY_TRICKLE, 0);
+    proxy_set(proxy, PROXY_TRICKLE, 2);
     scene_more(scene, 20);
     proxy_set(proxy, PROXY_PASS, 0);
     scene_recovery(scene);

@@ -102,7 +102,7 @@ static void expect_ended_by(const struct host *host, const char *place)
  * are counted together. */
 static void hangs_at_the_start(const char *place, const char *way)
 {
-    struct crash_bench bench = crash_bench(text("hang_%s", place), "", "  stall_timeout: 1\n");
+    struct crash_bench bench = crash_bench(text("hang_%s", place), "", "  stall_timeout: 10\n");
     struct host *host = crash_run(&bench, text("%s %s always\n", place, way));
 
     WAIT_UNTIL(is_out(host), LEFT_OUT_MS);
@@ -124,7 +124,7 @@ TEST_EACH(a_module_that_hangs_at_startup_is_disabled, 3)
 static void hangs_in_a_reload(const char *place)
 {
     struct crash_bench bench =
-        crash_bench(text("hang_reload_%s", place), "", "  stall_timeout: 1\n");
+        crash_bench(text("hang_reload_%s", place), "", "  stall_timeout: 10\n");
     struct host *host = crash_run(&bench, NULL);
     pid_t worker = worker_of(host, 0);
 
@@ -157,7 +157,7 @@ static const char *without_crash(const char *conf)
 static void hangs_when_added(const char *place)
 {
     struct crash_bench bench =
-        crash_bench(text("hang_added_%s", place), "", "  stall_timeout: 1\n");
+        crash_bench(text("hang_added_%s", place), "", "  stall_timeout: 10\n");
     const char *with = file_text(bench.host->conf);
 
     file_write(bench.host->conf, without_crash(with));

@@ -196,7 +196,7 @@ static void *write_all(void *arg)
 
     curl_easy_setopt(writer->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(writer->curl, CURLOPT_PROXY, "");
-    curl_easy_setopt(writer->curl, CURLOPT_TIMEOUT_MS, (long)CALL_MS);
+    curl_easy_setopt(writer->curl, CURLOPT_TIMEOUT_MS, (long)CALL_MS * PATIENCE);
     curl_easy_setopt(writer->curl, CURLOPT_WRITEFUNCTION, collect);
     curl_easy_setopt(writer->curl, CURLOPT_WRITEDATA, writer);
     curl_easy_setopt(writer->curl, CURLOPT_HEADERFUNCTION, header);
@@ -221,7 +221,7 @@ int ledger_load(struct ledger_load *load)
 
         *writer = (struct writer){.load = load,
                                   .number = started,
-                                  .end = time(NULL) + load->seconds,
+                                  .end = time(NULL) + load->seconds * PATIENCE,
                                   .curl = curl_easy_init()};
         failed = !writer->curl || pthread_create(&threads[started], NULL, write_all, writer);
         started += !failed;

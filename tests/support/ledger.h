@@ -52,7 +52,7 @@ struct ledger_load {
     const char *authors[2]; /* the authors of the messages, in turn */
     int writers;            /* threads */
     long count;             /* total of acknowledged messages to reach */
-    int seconds;            /* time limit */
+    int seconds;            /* time limit, times PATIENCE */
     atomic_int pause_ms;    /* pause of each writer after an acknowledged message */
     bool fresh; /* a new connection for each message, because libcurl sends a request again if a
                  * kept connection breaks */
