@@ -2,6 +2,7 @@
  * Uses the plain build, because sanitizers have their own signal handlers. */
 #include <sys/wait.h>
 
+#include "exposition.h"
 #include "fault/common.h"
 #include "fault/crashes.h"
 #include "fault/gaps.h"
@@ -93,12 +94,21 @@ static void stall(const struct crash_bench *bench, const char *place, const char
     wire_close(wire, false);
 }
 
+/* Uses new connections, which only a running loop accepts, until there is a response. */
+static struct answer *answer_to(const struct host *host, const char *path)
+{
+    struct answer *answer;
+
+    WAIT_UNTIL((answer = http(host, "GET", path, NULL, NULL))->status != 0, BACK_MS);
+    return answer;
+}
+
 static void expect_stalled(const struct crash_bench *bench, const char *what)
 {
-    struct answer *answer = http(bench->host, "GET", "/api/health", NULL, NULL);
     double seconds = 0;
 
-    ck_error(answer, 503, text("An event loop is blocked in module crash, %s", what));
+    ck_error(answer_to(bench->host, "/api/health"), 503,
+             text("An event loop is blocked in module crash, %s", what));
     ck_assert_ptr_nonnull(strstr(host_says(bench->host, 0, "status"), "BLOCKED"));
     ck_assert(
         !json_unpack(host_status(bench->host), "{s:[{s:F}]}", "loops", "blockedSeconds", &seconds));
@@ -110,7 +120,7 @@ TEST_EACH(a_blocked_event_loop_is_reported_and_ends_the_worker, COUNT(standstill
 {
     const struct standstill *still = &standstills[_i];
     const char *name = text("stall_%s_%s", still->place, still->way);
-    struct crash_bench bench = crash_bench(name, "  loops: 1\n", "  stall_timeout: 5\n");
+    struct crash_bench bench = crash_bench(name, "  loops: 1\n", "  stall_timeout: 20\n");
     struct host *host = crash_run(&bench, NULL);
     pid_t worker = worker_of(host, 0);
 
@@ -124,12 +134,11 @@ TEST_EACH(a_blocked_event_loop_is_reported_and_ends_the_worker, COUNT(standstill
     ck_assert_ptr_nonnull(strstr(crash_report(crash_line(host, 0)), "reason: event loop blocked"));
 }
 
-/* Uses a new connection, which only a running loop accepts. */
 static void expect_told(struct host *host, const char *path, const char *reason)
 {
-    const struct wire_answer *answer = wire_ask(host, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+    const struct answer *answer = answer_to(host, path);
 
-    ck_assert_msg(answer->status == 503 && strstr(answer->body, reason), "%s: %d %s", path,
+    ck_assert_msg(answer->status == 503 && strstr(answer->body, reason), "%s: %ld %s", path,
                   answer->status, answer->body);
 }
 
@@ -144,7 +153,7 @@ static void expect_metric(struct host *host, const struct person *who, const cha
 /* The other loop continues to serve, and reports the blocked one. */
 TEST(a_blocked_event_loop_is_reported_by_the_other_loop)
 {
-    struct crash_bench bench = crash_bench("stall_one", "  loops: 2\n", "  stall_timeout: 5\n");
+    struct crash_bench bench = crash_bench("stall_one", "  loops: 2\n", "  stall_timeout: 20\n");
     const char *reason = "An event loop is blocked in module crash, POST /crash";
 
     crash_run(&bench, NULL);
@@ -155,7 +164,9 @@ TEST(a_blocked_event_loop_is_reported_by_the_other_loop)
     stall(&bench, "handler", "sleep");
     expect_told(bench.host, "/api/health", reason);
     expect_told(bench.host, "/api/health/ready", reason);
-    expect_metric(bench.host, who, "busbar_loop_stalls_total 1");
+    host_logs_line(bench.host, 0, "event loop blocked", "module=crash");
+    ck_assert(exposition_value(exposition_get(bench.host, who->token), "busbar_loop_stalls_total",
+                               "") >= 1); /* the other loop may have been blocked, too */
     worker_of(bench.host, worker);
     status_soon(bench.host, "/api/health", NULL, 200);
     status_soon(bench.host, "/api/health/ready", NULL, 200);

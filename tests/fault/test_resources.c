@@ -139,7 +139,7 @@ static int wait_at_the_control_socket(const struct host *host)
 
 TEST(a_host_out_of_file_descriptors_does_not_spin_and_recovers)
 {
-    struct scene *scene = fault_scene("fault_descriptors", NULL);
+    struct scene *scene = scene_make("fault_descriptors", NULL, 1, SCENE_ENDLESS);
     struct host *host = scene->hosts[0];
     struct rlimit before, tight;
     struct wire *wires[CLIENTS];
@@ -162,7 +162,8 @@ TEST(a_host_out_of_file_descriptors_does_not_spin_and_recovers)
         wire_close(wires[i], false);
     close(control);
     WAIT_UNTIL(wire_is_served(host), BACK_MS);
-    scene_begin(scene); /* still within this limit */
+    scene->watch = watch_begin(host); /* before, the host would not sleep */
+    scene_begin(scene);               /* still within this limit */
     scene_more(scene, 200);
     fault_over(scene);
 }

@@ -33,7 +33,7 @@ enum {
 #define LIST "/api/chat/webhooks"
 #define MODULES                                                                                    \
     "[auth, chat, device, reading, certificate, webhook, health, metrics]\n"                       \
-    "webhook:\n  allow_networks: [\"127.0.0.0/8\"]\n  timeout: 1"
+    "webhook:\n  allow_networks: [\"127.0.0.0/8\"]\n  timeout: 10"
 
 struct works {
     struct rack rack;
