@@ -36,15 +36,16 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
 }
 
 /*
- * A button that is disabled while it works loses the focus, and gets it back afterwards. If the button no
- * longer exists then, its dialog or the view gets the focus; a dialog that closes moves the focus itself.
+ * A button that is disabled while it works loses the focus, to the page or to its dialog, and gets it back
+ * afterwards. If the button no longer exists then, its dialog or the view gets the focus; a dialog that closes
+ * moves the focus itself.
  */
 function useFocus (button: RefObject<HTMLButtonElement | null>, disabled = false) {
   const had = useRef(false)
   const isLost = () => document.activeElement === document.body
 
   useLayoutEffect(() => {
-    if (!disabled && had.current && isLost()) button.current?.focus({ preventScroll: true })
+    if (!disabled && had.current && document.activeElement?.contains(button.current)) button.current?.focus({ preventScroll: true })
     had.current = disabled && document.activeElement === button.current
   }, [disabled])
   useLayoutEffect(() => {
