@@ -192,8 +192,7 @@ lint_folders() {
 lint_docs() {
     (need_gcc) || return 1
     "$top/scripts/lint-texts" || return 1
-    "$top/scripts/make-docs" --check "$top/build/gcc/root/bin/busbar" &&
-        "$top/scripts/make-man" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
+    "$top/scripts/make-man" --check "$top/build/gcc/root/bin/busbar" && "$top/bench/run" check
 }
 
 # Sets `promtool`. Debian's package prometheus needs 100 MB with its dependencies, so this function takes only promtool

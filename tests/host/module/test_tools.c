@@ -3,6 +3,7 @@
  * alone; a module built against the first frozen headers (tests/witness); check, inspect and
  * modcheck; notifications to a service manager.
  */
+#include <glob.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -294,6 +295,71 @@ TEST(inspect_shows_a_module_that_is_not_loaded)
     json_decref(json);
     expect(SAYS(1, "inspect", harness_path("tools.yaml")), "is not an ELF file, and therefore not "
                                                            "a module");
+}
+
+/* Removes what a reader sees and what other tests compare; it leaves the rules. */
+static void remove_texts(json_t *value)
+{
+    const char *name;
+    json_t *item;
+    void *next;
+    size_t i;
+
+    EACH_TEXT (text, "buildId", "example", "help", "metrics", "migrations", "payload", "reply",
+               "settings")
+        json_object_del(value, text);
+    json_array_foreach (value, i, item)
+        remove_texts(item);
+    json_object_foreach_safe(value, next, name, item) if (json_array_size(item) > 0 ||
+                                                          !json_is_array(item)) remove_texts(item);
+    else json_object_del(value, name);
+}
+
+/* Adds the value's JSON as a line to the file. */
+static void add_line(FILE *file, const char *module, const json_t *value)
+{
+    fprintf(file, "%s ", module);
+    ck_assert_int_eq(json_dumpf(value, file, 0), 0);
+    putc('\n', file);
+}
+
+/*
+ * A changed limit, role or name breaks clients, so it must be changed in the list, too. After a
+ * failure, the directory of the kept run has the new list.
+ */
+TEST(modules_declare_what_declarations_txt_lists)
+{
+    const char *made = harness_path("declarations.txt");
+    FILE *file = fopen(made, "w");
+    glob_t found;
+
+    ck_assert_int_eq(glob(text("%s/*.so", harness_modules(false)), 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        json_t *module = json_loads(SAYS(0, "inspect", "--json", found.gl_pathv[i]), 0, NULL),
+               *route;
+        const char *name = json_string_value(json_object_get(module, "name"));
+        size_t j;
+
+        remove_texts(module);
+        json_array_foreach (json_object_get(module, "routes"), j, route)
+            add_line(file, name, route);
+        json_object_del(module, "routes");
+        add_line(file, name, module);
+        json_decref(module);
+    }
+    globfree(&found);
+    ck_assert_int_eq(fclose(file), 0);
+    ASSERT_SAME_TEXT(file_text(made), file_text(TEST_SOURCES "/host/module/declarations.txt"));
+}
+
+TEST(documents_have_the_settings_metrics_and_problems_of_the_tables)
+{
+    const char *log = harness_path("make-docs.log");
+    const char *const argv[] = {TEST_SOURCES "/../scripts/make-docs", "--check",
+                                harness_program(false), NULL};
+    int status = process_run(&(struct process_spec){.argv = argv, .output = log, .log = log});
+
+    ck_assert_msg(status == 0, "%s", file_text(log));
 }
 
 TEST(modcheck_accepts_hello)
