@@ -30,41 +30,14 @@ static const char *const requests[] = {
     "HEAD /api/chat/stream HTTP/1.1\r\nHost: [::1]:80\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n",
 };
 
-static const char *const pieces[] = {"\r\n",
-                                     "\r\n\r\n",
-                                     "\n",
-                                     "\r",
-                                     ":",
-                                     " ",
-                                     "\t",
-                                     "&",
-                                     "=",
-                                     "; a=b",
-                                     "a&",
-                                     "%00",
-                                     "%",
-                                     "?",
-                                     "/",
-                                     "#",
-                                     "a: b\r\n",
-                                     "Content-Length: 5\r\n",
-                                     "Transfer-Encoding: chunked\r\n",
-                                     "Host: y\r\n",
-                                     " HTTP/1.1",
-                                     "0\r\n\r\n",
-                                     "ffffffffffffffff",
-                                     "-1",
-                                     "\x80",
-                                     "\x7f",
-                                     ";a=b",
-                                     "\"",
-                                     "\\",
-                                     "100-continue",
-                                     "http://",
-                                     "Connection: close\r\n",
-                                     "Expect: 100-continue\r\n",
-                                     ",",
-                                     "Cookie: a=b\r\n"};
+// clang-format off
+static const char *const pieces[] = {
+    "\r\n", "\r\n\r\n", "\n", "\r", ":", " ", "\t", "&", "=", "; a=b", "a&", "%00", "%", "?", "/",
+    "#", "a: b\r\n", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n", "Host: y\r\n",
+    " HTTP/1.1", "0\r\n\r\n", "ffffffffffffffff", "-1", "\x80", "\x7f", ";a=b", "\"", "\\",
+    "100-continue", "http://", "Connection: close\r\n", "Expect: 100-continue\r\n", ",",
+    "Cookie: a=b\r\n"};
+// clang-format on
 
 struct sent {
     char bytes[ROOM];

@@ -14,49 +14,18 @@ static void set_up(void)
     user = person_make(host, admin, "injection", NULL);
 }
 
+// clang-format off
 static const char *const statements[] = {
-    "'",
-    "''",
-    "\"",
-    "\\",
-    "\\'",
-    "';",
-    "--",
-    "/*",
-    "' OR '1'='1",
-    "' OR 1=1--",
-    "1 OR 1=1",
-    "1; DROP TABLE chat_entry;--",
-    "'; DROP TABLE auth_account CASCADE; --",
-    "' UNION SELECT null,null,null--",
-    "1 UNION SELECT sealed FROM auth_key",
-    "'||(SELECT pg_sleep(5))||'",
-    "1;SELECT pg_sleep(5)",
-    "' AND 5=CAST((SELECT version()) AS int)--",
-    "$1",
-    "$$",
-    "$$;SELECT pg_sleep(5)$$",
-    "\\x27",
-    "%27%20OR%201=1",
-    "E'\\\\'",
-    "U&'\\0027'",
-    "{1,2}",
-    "(1,2)",
-    "::int",
-    "0x27",
-    "CHR(39)",
-    "\xef\xbc\x87 OR 1=1",
-    "\xca\xbc OR 1=1",
-    "a@b.example' OR 'x'='x",
-    "'; COPY auth_account TO '/tmp/x'; --",
-    "1' AND (SELECT 1 FROM pg_sleep(5))::text='1",
-    "null",
-    "DEFAULT",
-    "NaN",
-    "-1",
-    "1e1",
-    "1--",
-};
+    "'", "''", "\"", "\\", "\\'", "';", "--", "/*", "' OR '1'='1", "' OR 1=1--", "1 OR 1=1",
+    "1; DROP TABLE chat_entry;--", "'; DROP TABLE auth_account CASCADE; --",
+    "' UNION SELECT null,null,null--", "1 UNION SELECT sealed FROM auth_key",
+    "'||(SELECT pg_sleep(5))||'", "1;SELECT pg_sleep(5)",
+    "' AND 5=CAST((SELECT version()) AS int)--", "$1", "$$", "$$;SELECT pg_sleep(5)$$", "\\x27",
+    "%27%20OR%201=1", "E'\\\\'", "U&'\\0027'", "{1,2}", "(1,2)", "::int", "0x27", "CHR(39)",
+    "\xef\xbc\x87 OR 1=1", "\xca\xbc OR 1=1", "a@b.example' OR 'x'='x",
+    "'; COPY auth_account TO '/tmp/x'; --", "1' AND (SELECT 1 FROM pg_sleep(5))::text='1", "null",
+    "DEFAULT", "NaN", "-1", "1e1", "1--"};
+// clang-format on
 
 static const struct {
     const char *method, *path;
