@@ -79,6 +79,31 @@ TEST_EACH(impossible_tables_are_refused, 4)
     is_refused(&descriptor, cases[_i].why);
 }
 
+/* A row needs at least a name, and a descriptor at least its members up to `version`. */
+TEST(the_smallest_rows_and_descriptors_are_copied)
+{
+    static const char *names[4097];
+    struct bb_module descriptor = {BB_MODULE_HEAD("bad", "1"),
+                                   .settings = {names, 4096, sizeof *names}};
+    char why[256];
+
+    ck_assert_ptr_nonnull(module_descriptor_copy(arena, &descriptor, 0, why, sizeof why));
+    descriptor.settings.count++;
+    is_refused(&descriptor, "has an impossible number of rows");
+    descriptor.settings = (struct bb_table){names, 1, sizeof *names + 1};
+    is_refused(&descriptor, "has rows of an impossible size");
+    descriptor.size = offsetof(struct bb_module, schema);
+    ck_assert_ptr_nonnull(
+        module_descriptor_copy(arena, &descriptor, descriptor.size, why, sizeof why));
+    ck_assert_ptr_null(
+        module_descriptor_copy(arena, &descriptor, descriptor.size - 1, why, sizeof why));
+    ck_assert_ptr_nonnull(strstr(why, "is too small to be a module's descriptor"));
+    descriptor.version = NULL;
+    is_refused(&descriptor, "has no name or no version");
+    descriptor.size--;
+    is_refused(&descriptor, "declares a descriptor of");
+}
+
 TEST(cyclic_fields_are_refused)
 {
     static struct bb_field circle = {.name = "a", .type = BB_OBJECT};
@@ -104,34 +129,6 @@ TEST(exponentially_nested_fields_are_refused)
     is_refused(&descriptor, "has an impossible number of rows");
 }
 
-TEST(contradictory_tables_are_reported)
-{
-    static const struct bb_field settings[] = {
-        {.name = "a", .type = BB_INT, .min = 1, .max = 5, .fallback = "9"},
-        {.name = "a", .type = BB_TEXT},
-        {.name = "c", .type = BB_CHOICE},
-        {.name = "a", .alias = "b", .type = BB_TEXT},
-    };
-    static const struct bb_hook hooks[] = {{.event = "x", .kind = BB_WITHIN}};
-    static const struct bb_event_descriptor events[] = {{"x.made", 1, {0}, ""},
-                                                        {"made", 1, {0}, ""}};
-    struct bb_module descriptor = {BB_MODULE_HEAD("Http", "1"), .settings = BB_TABLE(settings),
-                                   .events = BB_TABLE(events), .hooks = BB_TABLE(hooks),
-                                   .schema = "SELECT 1;\n"};
-    static const char *const expected[] = {
-        "x.so: module Http: its name must be of a-z",
-        "module Http: settings: the default of field \"a\" must be at most 5",
-        "module Http: settings: field \"a\" is given twice",
-        "module Http: settings: field \"c\" must have choices if it is a BB_CHOICE, and only then",
-        "module Http: settings: field \"a\" is given twice",
-        "x.so: module Http: the hook on x must have the function of its kind, and no other",
-        "x.so: module Http: its schema has text before its first step",
-    };
-
-    validate(&descriptor);
-    expect_problems(expected, COUNT(expected));
-}
-
 static double one(void *state, size_t value)
 {
     (void)state;
@@ -143,6 +140,157 @@ static int run(struct bb_request *rq)
 {
     (void)rq;
     return 0;
+}
+
+#define NAME48 "a_name_of_48_characters_0123456789_abcdefghijklm"
+
+/* Two modules without a fault; several values are at their bounds. */
+// clang-format off
+#define ROW(row) {&(row), 1, sizeof(row)}
+static const char *words[] = {"a", "b.-_2", NULL};
+static struct bb_field inner[] = {{.name = "i", .type = BB_TEXT}, {.name = "k", .type = BB_ANY}},
+                       segment = {.name = "d", .type = BB_INT, .min = 2, .max = 2},
+                       query[] = {{.name = "q", .type = BB_TEXT, .alias = "r"},
+                                  {.name = "s", .type = BB_LIST, .fields = ROW(inner[0])}},
+                       body = {.name = "c", .type = BB_CHOICE, .choices = words, .fallback = "a"},
+                       reply = {.name = "o", .type = BB_OBJECT, .fields = BB_TABLE(inner)},
+                       payload = {.name = "p", .type = BB_UUID},
+                       option = {.name = "n", .type = BB_INT, .min = 2, .fallback = "2"},
+                       fields[] = {{.name = "dir", .type = BB_TEXT},
+                                   {.name = "no", .type = BB_INT, .max = 5, .fallback = "5"}};
+static struct bb_part parts[] = {
+    {"f", .kind = BB_PART_FIELDS}, {"g", BB_PART_FILES, .count_max = 60},
+    {"h", BB_PART_FILES, .count_max = 40}};
+static struct bb_hook hooks[] = {
+    {"a.b", BB_WITHIN, .within = (int (*)(struct bb_request *, struct bb_tx *,
+                                          const struct bb_event *, void *))1},
+    {"*", BB_COMMITTED, NULL, (void (*)(struct bb_request *, const struct bb_event *))1}};
+static struct bb_route route = {.method = "GET", .path = "/:d", .roles = BB_ANY_ROLE | BB_ANYONE,
+                                .handler = run, .segments = ROW(segment), .query = BB_TABLE(query),
+                                .body = ROW(body), .reply = ROW(reply), .parts = BB_TABLE(parts),
+                                .files_in = "dir", .files_pool = "p"};
+static struct bb_command commands[] = {{"checks b-1", ROW(option), .run = run}, {"b", .run = run}};
+static struct bb_event_descriptor events[] = {{"a.b", 1, .payload = ROW(payload)},
+                                              {"a.c-_1", .version = 1}};
+static struct bb_service_descriptor services[] = {{"a", 1, words}, {"b", 1, words}};
+static struct bb_need need = {"a", 1}, want = {"b", 1};
+static struct bb_channel channel = {"a_1", (void (*)(void *, const char *))1};
+static struct bb_job jobs[] = {{"j", 1, 0, (void (*)(struct bb_request *))1},
+                               {"k", 1, 0, (void (*)(struct bb_request *))1}};
+static struct bb_worker workers[] = {{"w", (void (*)(struct bb_worker_context *))1, 0},
+                                     {"x", (void (*)(struct bb_worker_context *))1, 0}};
+static struct bb_pool pools[] = {{"p", 256, .queue = 1}, {"q", .queue = 1}};
+static struct bb_metric metrics[] = {
+    {"c_total", BB_COUNTER, .help = "x"}, {NAME48, BB_GAUGE, "x", "l_1", words, one}};
+static struct bb_module good = {
+    BB_MODULE_HEAD(NAME48, "1"), .settings = BB_TABLE(fields), .routes = ROW(route),
+    .hooks = BB_TABLE(hooks), .commands = BB_TABLE(commands), .events = BB_TABLE(events),
+    .services = BB_TABLE(services), .needs = ROW(need), .wants = ROW(want),
+    .channels = ROW(channel), .jobs = BB_TABLE(jobs), .workers = BB_TABLE(workers),
+    .pools = BB_TABLE(pools), .metrics = BB_TABLE(metrics), .schema = "-- step 1: a\n"};
+static struct bb_event_descriptor its_event = {"o.a", .version = 1};
+static struct bb_module other = {
+    BB_MODULE_HEAD("o", "1"), .settings = BB_TABLE(fields), .events = ROW(its_event),
+    .services = ROW(((struct bb_service_descriptor){"o", 1, words})),
+    .commands = ROW(((struct bb_command){"o", .run = run})), .jobs = ROW(jobs[0]),
+    .workers = ROW(workers[0]), .pools = ROW(pools[0])};
+
+/* Changes of one value, and the problem that each causes; NULL: none. */
+#define SET(member, to, why) {&(member), sizeof(member), (to), 0, (why)}
+#define PUT(member, to, why) {&(member), sizeof(member), NULL, (to), (why)}
+static const struct {
+    void *at;
+    size_t size;
+    const void *text;
+    uint64_t number;
+    const char *why;
+} changes[] = {
+    SET(good.name, NAME48 "n", "must be of a-z"), SET(good.name, "Http", "must be of a-z"),
+    SET(good.name, "http", "name is reserved"), SET(good.name, "busbar", "name is reserved"),
+    SET(good.name, "o", "module o is loaded twice: x.so and y.so"),
+    SET(good.schema, "SELECT 1;\n", "schema has text before its first step"),
+    SET(good.schema, "-- step 1: a\n-- step 3: b\n", "misnumbered step (expected: \"-- step 2:"),
+    SET(good.schema, "-- step 1: \n", "has a malformed"), SET(good.schema, "-- step 1 a\n", "malf"),
+    SET(good.schema, " \t-- a comment\n\n-- step 1: a\nSELECT 1;", NULL),
+    PUT(good.settings_size, 65536, NULL), PUT(good.settings_size, 65537, "more than 65536 bytes"),
+    SET(fields[1].fallback, "6", "settings: the default of field \"no\" must be at most 5"),
+    SET(query[0].name, "", "query: a field has no name"), SET(query[0].name, NULL, "has no name"),
+    SET(query[1].name, "q", "\"q\" is given"), SET(query[1].name, "r", "\"r\" is given"),
+    SET(query[1].alias, "q", "\"s\" is given"), SET(query[0].alias, "s", "\"s\" is given"),
+    PUT(query[0].type, BB_ANY, NULL), PUT(query[0].type, BB_ANY + 1, "\"q\" has an unknown type"),
+    PUT(query[0].type, 0, "\"q\" has an unknown type"), PUT(query[1].type, BB_OBJECT, NULL),
+    PUT(query[1].type, BB_TEXT, "\"s\" has nested fields but is not an object or list"),
+    PUT(query[1].fields.count, 2, "\"s\" is a list, so it may have only one row of fields"),
+    SET(query[0].choices, words, "must have choices"), SET(body.choices, NULL, "must have choices"),
+    SET(body.fallback, "c", "default of field"), PUT(payload.type, 0, "event a.b: field \"p\""),
+    PUT(segment.max, 1, "segments: field \"d\" has a lower bound above the upper one"),
+    PUT(inner[1].type, 0, "reply: field \"k\""), PUT(option.bind.size, 8, "is not a setting"),
+    SET(route.method, NULL, "no method or path"), SET(route.path, NULL, "no method or path"),
+    SET(route.handler, NULL, "has no handler"), PUT(route.roles, 64, "names an unknown role"),
+    SET(parts[0].name, NULL, "name and a count"), PUT(parts[1].count_max, 0, "name and a count"),
+    PUT(parts[1].count_max, 61, "at most 1 part of fields and 100 of files"),
+    PUT(parts[1].kind, BB_PART_FIELDS, "at most 1 part of fields"),
+    SET(route.files_in, NULL, "setting and a pool"), SET(route.files_in, "oo.no", NULL),
+    SET(route.files_in, "no", "name a setting"), SET(route.files_in, "x", "name a setting"),
+    SET(route.files_in, "o.dir", NULL), SET(route.files_in, "o.x", "o has no text setting \"x\""),
+    SET(route.files_in, NAME48 ".x", "no text setting \"x\""),
+    SET(route.files_in, "o.no", "no text set"), SET(route.files_pool, NULL, "and a pool"),
+    SET(route.files_pool, "x", "setting and a pool"), SET(hooks[0].event, NULL, "no event"),
+    PUT(hooks[0].kind, BB_COMMITTED, "hook on a.b"), PUT(hooks[1].kind, BB_WITHIN, "hook on *"),
+    SET(hooks[0].within, NULL, "hook on a.b must"), SET(hooks[1].committed, NULL, "hook on *"),
+    SET(hooks[0].committed, words, "hook on a.b must"), SET(hooks[1].within, words, "hook on *"),
+    SET(commands[0].name, "A", "a name of words"), SET(commands[0].run, NULL, "and a function"),
+    SET(commands[0].name, "check all", "command \"check all\" begins like a command of the host"),
+    SET(commands[1].name, "checks b-1", "declares the command \"checks b-1\" twice"),
+    SET(commands[1].name, "o", "and o both declare the command \"o\""),
+    SET(events[1].name, "A", "and a version"), PUT(events[1].version, 0, "and a version"),
+    SET(events[1].name, "a.b", "event \"a.b\""), SET(its_event.name, "a.c-_1", "both declare"),
+    SET(services[0].name, NULL, "a version and an"), PUT(services[0].version, 0, "service \"a\""),
+    SET(services[0].interface, NULL, "an interface"), SET(services[0].name, "b", "\"b\" twice"),
+    SET(services[0].name, "o", "both declare the service"), SET(want.service, NULL, "a need must"),
+    SET(need.service, NULL, "a need must name a service"), PUT(need.version, 0, "a need must name"),
+    SET(channel.name, "a-1", "channel \"a-1\" needs"), SET(channel.heard, NULL, "and a function"),
+    SET(jobs[1].name, NULL, "job \"\" needs"), PUT(jobs[1].every_s, 0, "a period and a function"),
+    SET(jobs[1].run, NULL, "job \"k\" needs"), SET(jobs[1].name, "j", "the job \"j\" twice"),
+    SET(workers[1].name, NULL, "worker \"\""), SET(workers[1].run, NULL, "worker \"x\" needs"),
+    SET(workers[1].name, "w", "worker \"w\" twice"), SET(pools[1].name, NULL, "pool \"\" needs"),
+    PUT(pools[1].threads, 257, "at most 256 threads"), PUT(pools[1].queue, 0, "pool \"q\" needs"),
+    SET(pools[1].name, "p", "pool \"p\" twice"), SET(metrics[0].help, NULL, "needs a help text"),
+    SET(metrics[0].name, NULL, "a name of a-z"), SET(metrics[0].name, "_total", "a name of a-z"),
+    SET(metrics[1].name, "g-a", "a name of a-z"), SET(metrics[1].name, "g_total", "with _total"),
+    SET(metrics[0].name, "c", "with _total"), SET(metrics[1].name, "total", NULL),
+    PUT(metrics[0].kind, 0, "counter or a gauge"), PUT(metrics[0].kind, 3, "counter or a gauge"),
+    SET(metrics[1].read, NULL, "no function to read it"), SET(metrics[1].label, "L", "a label of"),
+    SET(metrics[1].label, NULL, "both a label"), SET(metrics[1].values, NULL, "both a label"),
+    SET(metrics[1].values, words + 2, "both a label"), SET(words[1], "B", "values of its"),
+    SET(words[1], "a", "metric \"" NAME48 "\" has a value of its label twice"),
+};
+// clang-format on
+
+TEST(each_fault_of_a_module_is_reported)
+{
+    struct core_module modules[] = {{.descriptor = &good, .path = "x.so"},
+                                    {.descriptor = &other, .path = "y.so"}};
+
+    module_validate(&modules[0], &problems);
+    module_validate(&modules[1], &problems);
+    module_validate_set(modules, 2, &problems);
+    ck_assert_msg(!problems.count, "%s", problems.count ? problems.lines[0] : "");
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        const char *why = changes[i].why;
+        char kept[sizeof(void *)];
+
+        memcpy(kept, changes[i].at, changes[i].size);
+        memcpy(changes[i].at, changes[i].text ? (const void *)&changes[i].text : &changes[i].number,
+               changes[i].size);
+        module_validate(&modules[0], &problems);
+        module_validate_set(modules, 2, &problems);
+        ck_assert_msg(problems.count == (why != NULL) && (!why || strstr(problems.lines[0], why)),
+                      "%zu problems, \"%s\" instead of \"%s\"", problems.count,
+                      problems.count ? problems.lines[0] : "", why);
+        memcpy(changes[i].at, kept, changes[i].size);
+        setting_problems_free(&problems);
+    }
 }
 
 /* If GET /metrics has a name twice, Prometheus rejects all of it. */
@@ -172,42 +320,6 @@ TEST(duplicate_metrics_are_reported)
     module_validate(&modules[0], &problems);
     module_validate_set(modules, 2, &problems);
     expect_problems(expected, COUNT(expected));
-}
-
-TEST(files_in_must_name_a_text_setting_of_a_module_in_the_list)
-{
-    static const struct bb_field settings[] = {{.name = "documents", .type = BB_TEXT},
-                                               {.name = "quota", .type = BB_INT}};
-    static const struct bb_route routes[] = {
-        {.method = "POST", .path = "/a", .files_in = "store.documents"},
-        {.method = "POST", .path = "/b", .files_in = "store.document"},
-        {.method = "POST", .path = "/c", .files_in = "store.quota"},
-        {.method = "POST", .path = "/d", .files_in = "stores.document"},
-        {.method = "POST", .path = "/e"},
-    };
-    struct bb_module files = {BB_MODULE_HEAD("files", "1"), .routes = BB_TABLE(routes)};
-    struct bb_module store = {BB_MODULE_HEAD("store", "1"), .settings = BB_TABLE(settings)};
-    struct core_module modules[] = {{.descriptor = &files, .path = "x.so"},
-                                    {.descriptor = &store, .path = "y.so"}};
-    static const char *const expected[] = {
-        "module files: route POST /b: module store has no text setting \"document\"",
-        "module files: route POST /c: module store has no text setting \"quota\"",
-    };
-
-    module_validate_set(modules, 2, &problems);
-    expect_problems(expected, COUNT(expected));
-}
-
-TEST(commands_of_the_host_are_reported)
-{
-    static const struct bb_command commands[] = {{.name = "check all", .run = run},
-                                                 {.name = "checks", .run = run}};
-    struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .commands = BB_TABLE(commands)};
-
-    validate(&descriptor);
-    ck_assert_uint_eq(problems.count, 1);
-    ck_assert_str_eq(problems.lines[0],
-                     "x.so: module m: command \"check all\" begins like a command of the host");
 }
 
 static const struct bb_api api = {.size = sizeof api,
@@ -262,6 +374,37 @@ TEST(all_problems_are_reported_together)
     ck_assert_ptr_nonnull(strstr(problems.lines[0], ":1: modules: tags"));
     ck_assert_ptr_nonnull(strstr(problems.lines[1], "gone.so: cannot be read"));
     ck_assert_ptr_nonnull(strstr(problems.lines[2], ":3: probe.greeting: must be one value"));
+}
+
+/* Builds a generation with a setting; fails the test unless this is the problem (NULL: none). */
+static void expect_of_setting(const char *form, const char *value, const char *problem)
+{
+    struct generation *g = build("", arena_format(arena, form, value));
+
+    ck_assert_msg(problems.count == (problem != NULL), "%s", value);
+    ck_assert_msg(!problem || strstr(problems.lines[0], problem), "%s", problems.lines[0]);
+    if (g)
+        generation_release(g);
+    setting_problems_free(&problems);
+}
+
+TEST(addresses_in_settings_are_checked)
+{
+    static const char listen[] = "http: {listen: \"%s\"}\n";
+    static const char cors[] = "http: {cors_origins: [\"https://a\", \"%s\"]}\n";
+
+    EACH_TEXT (fine, "h:65535", "[::1]:8", "127.0.0.1:0")
+        expect_of_setting(listen, fine, NULL);
+    EACH_TEXT (bad, "h", "h:", ":80", "h:65536", "h:000080", "h:8x", "a/h:80", "u@h:80")
+        expect_of_setting(listen, bad, ":2: http.listen: must be address:port");
+    EACH_TEXT (fine, "http://a.example:80", "https://b")
+        expect_of_setting(cors, fine, NULL);
+    EACH_TEXT (bad, "a", "ftp://a", "http://", "https://", "https://a/", "http://*", "https://a?b")
+        expect_of_setting(cors, bad, ":2: http.cors_origins: item [1] must be an origin like");
+    expect_of_setting("database: {url: \"%s\"}\n", "x", "database.url: must be a connection");
+    expect_of_setting("database: {replicas: [\"host=a\", \"%s\"]}\n", "host=b", NULL);
+    expect_of_setting("database: {replicas: [\"host=a\", \"%s\"]}\n", "x", "item [1] must be a");
+    expect_of_setting("module_limits: [{module: %s, requests: 1}]\n", "probe", NULL);
 }
 
 TEST(an_invalid_redis_url_is_refused_without_its_password)
@@ -372,26 +515,6 @@ TEST(a_missing_or_too_large_settings_struct_is_reported)
     validate(&descriptor);
     expect_problems(expected, 1);
     descriptor.settings_size = SIZE_MAX;
-    validate(&descriptor);
-    expect_problems(expected, 2);
-}
-
-TEST(only_settings_can_be_bound)
-{
-    static const struct bb_field fields[] = {
-        {.name = "a", .type = BB_INT, .bind = BB_BIND(struct small, first)}};
-    static const struct bb_field settings[] = {
-        {.name = "s", .type = BB_OBJECT, .fields = BB_TABLE(fields)}};
-    static const struct bb_command commands[] = {
-        {.name = "go", .options = BB_TABLE(fields), .run = run}};
-    static const char *const expected[] = {
-        "module m: settings: field \"a\" is bound, but it is not a setting",
-        "module m: command go: field \"a\" is bound, but it is not a setting",
-    };
-    const struct bb_module descriptor = {BB_MODULE_HEAD("m", "1"), .settings = BB_TABLE(settings),
-                                         .settings_size = sizeof(struct small),
-                                         .commands = BB_TABLE(commands)};
-
     validate(&descriptor);
     expect_problems(expected, 2);
 }

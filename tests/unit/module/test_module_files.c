@@ -1,6 +1,7 @@
 /* Files of modules: files that are not modules, other versions, and a file that is replaced while
  * its code is in use. */
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -69,6 +70,33 @@ TEST_EACH(files_that_are_not_modules_are_refused, 4)
     };
 
     file_write_bytes(file, cases[_i].bytes, strlen(cases[_i].bytes));
+    assert_refused(file, cases[_i].reason);
+}
+
+#define OF_HEAD(member) offsetof(ElfW(Ehdr), member)
+
+/* Changes of one byte in the ELF header of the probe. */
+TEST_EACH(files_with_another_elf_header_are_refused, 7)
+{
+    static const struct {
+        size_t at;
+        char byte;
+        const char *reason;
+    } cases[] = {
+        {EI_CLASS, ELFCLASSNONE, "was built for another machine"},
+        {EI_DATA, ELFDATANONE, "was built for another machine"},
+        {OF_HEAD(e_machine), EM_ARM, "was built for another machine"},
+        {OF_HEAD(e_type), ET_EXEC, "is not a shared object"},
+        {OF_HEAD(e_phentsize), 1, "is damaged: its program headers are invalid"},
+        {OF_HEAD(e_phnum), 0, "is damaged: its program headers are invalid"},
+        {OF_HEAD(e_phnum), 65, "is damaged: its program headers are invalid"},
+    };
+    size_t length;
+    char *bytes = file_read_bytes(PROBE, &length);
+
+    bytes[cases[_i].at] = cases[_i].byte;
+    file_write_bytes(file, bytes, length);
+    free(bytes);
     assert_refused(file, cases[_i].reason);
 }
 
