@@ -59,14 +59,10 @@ struct import {
 
 static void import_show(struct import *import, const char *text)
 {
-    size_t before = strlen(import->shown), now = strlen(text);
-
     if (!import->bars || !strcmp(import->shown, text))
         return;
-    /* Spaces overwrite the rest of a longer text, because control sequences differ by terminal. */
-    fprintf(stderr, "\r%s%*s", text, before > now ? (int)(before - now) : 0, "");
-    if (before > now)
-        fprintf(stderr, "\r%s", text);
+    /* Spaces overwrite the previous text, because control sequences differ by terminal. */
+    fprintf(stderr, "\r%*s\r%s", (int)strlen(import->shown), "", text);
     fflush(stderr);
     snprintf(import->shown, sizeof(import->shown), "%s", text);
 }

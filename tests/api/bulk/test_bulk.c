@@ -61,16 +61,6 @@ TEST(failed_rows_are_reported_and_the_other_rows_are_stored)
                                     "header line has 3\"\r\n");
 }
 
-/* FNV-1a, for example, gives these names the same 64 bits. */
-TEST(names_with_equal_hashes_do_not_contradict_each_other)
-{
-    const char *id =
-        bulk_id(bulk_things(m, "name,amount\n8yn0iYCKYHlIj4-BwPqk,1\nGReLUrM4wMqfg9yzV3KQ,1\n"));
-
-    bulk_rows(bulk_log_of(m, id, ""),
-              "1 8yn0iYCKYHlIj4-BwPqk pending\n2 GReLUrM4wMqfg9yzV3KQ pending\n");
-}
-
 /* After a correction, the failed rows can be uploaded with their column of errors. */
 TEST(failed_rows_can_be_corrected_and_uploaded_again)
 {
@@ -124,6 +114,33 @@ TEST(a_row_refused_at_the_commit_affects_no_other_row)
     bulk_ended(log, 19, 1);
     ck_assert_str_eq(bulk_row(log, 6), "7 l7 " REFUSED);
     sql_run(db, "DROP FUNCTION late CASCADE");
+}
+
+TEST(a_row_that_failed_the_check_is_stored_if_the_reason_is_gone)
+{
+    bulk_store(m, bulk_id(bulk_things(m, "name,amount\no1,1\n")));
+    const char *id = bulk_id(bulk_things(m, "name,amount\no1,1\no2,1\n"));
+    int64_t bytes = sql_number(db, text("SELECT bytes FROM bulk_job WHERE id = '%s'", id));
+
+    bulk_rows(bulk_log_of(m, id, ""), "1 o1 failed name: is taken\n2 o2 pending\n");
+    sql_run(db, "DELETE FROM heap_thing WHERE name = 'o1'");
+    bulk_rows(bulk_store(m, id), "1 o1 success\n2 o2 success\n");
+    sql_is(db, 0, "SELECT sum(failed) FROM bulk_part WHERE job = '%s'", id);
+    sql_is(db, 1, "SELECT count(*) FROM bulk_job WHERE id = '%s' AND bytes < %jd", id, bytes);
+}
+
+/* The rows are not the reason, so none of them fails. */
+TEST(a_batch_that_fails_because_of_the_database_is_retried_later)
+{
+    const char *id = bulk_id(bulk_things(m, "name,amount\nx1,1\n"));
+
+    sql_trigger(db, "BEFORE INSERT ON heap_thing FOR EACH ROW", "RAISE disk_full");
+    ck_status(bulk_post(m, id, "confirm"), 200);
+    WAIT_UNTIL(host_logged(host, text("%s failed and is retried: 53100", id)), 5000);
+    sql_run(db, SQL_TRIGGER_DROP);
+    sql_soon(db, text("SELECT count(*) FROM bulk_job WHERE id = '%s' AND retry_at > now()", id));
+    sql_run(db, text("UPDATE bulk_job SET retry_at = now() WHERE id = '%s'", id));
+    bulk_rows(bulk_await(m, id, "finished"), "1 x1 success\n");
 }
 
 TEST(the_upload_log_is_paged_and_filtered_by_status)
@@ -218,15 +235,6 @@ TEST(metrics_count_jobs_and_rows_by_outcome)
     ck_status(bulk_post(m, bulk_id(bulk_things(m, "name,amount\nv4,1\n")), "cancel"), 200);
     ck_assert_double_eq(counted("jobs_total", "cancelled"), cancelled + 1);
     ck_assert_double_eq(counted("rows_total", "success"), stored + 2);
-}
-
-TEST(a_missing_required_column_fails_every_row)
-{
-    struct answer *made = bulk_things(m, "amount,colour\n1,red\n2,blue\n");
-    const char *rows = "1 - failed name: is required\n2 - failed name: is required\n";
-
-    ck_assert_int_eq(bulk_number(made, "check", "failed"), 2);
-    bulk_ended(bulk_rows_stored(m, bulk_id(made), rows), 0, 2);
 }
 
 TEST(malformed_job_ids_are_client_errors_on_every_route)

@@ -144,7 +144,7 @@ TEST(the_device_template_can_be_uploaded)
     "The columns are externalId, startDate, endDate, value, unit, type, timezone; template.csv is" \
     " an example"
 
-/* Real export formats of SMA, Fluvius, Enphase, DSMR-reader, WRI and OPSD, unchanged. */
+/* Real export formats of SMA, Fluvius and WRI, unchanged. */
 TEST(an_unchanged_real_export_gets_one_error_that_says_what_to_change)
 {
     static const struct {
@@ -162,24 +162,12 @@ TEST(an_unchanged_real_export_gets_one_error_that_says_what_to_change)
          "Line 1 must be the header line, and has no known column (it has: Van (datum), Van "
          "(tijdstip), Tot (datum), Tot (tijdstip), EAN-code). Rename its columns, or put a header "
          "line before it. " READ_COLUMNS},
-        {"Reads", "Date/Time,Energy Produced (Wh)\n2026-01-13 00:00:00 +0000,0\n",
-         "Line 1 must be the header line, and has no known column (it has: Date/Time, Energy "
-         "Produced (Wh)). Rename its columns, or put a header line before it. " READ_COLUMNS},
-        {"Reads",
-         "timestamp;delivered_1;returned_1;delivered_2;returned_2\n"
-         "2026-01-01T00:00:00+01:00;1;0;2;0\n",
-         "Line 1 must be the header line, and has no known column (it has: timestamp, delivered_1, "
-         "returned_1, delivered_2, returned_2). Rename its columns, or put a header line before it."
-         " " READ_COLUMNS},
         {"Devices",
          "country,country_long,name,gppd_idnr,capacity_mw,primary_fuel,commissioning_year\n"
          "DEU,Germany,Aach,WRI1005,1.2,Solar,2011\n",
          "Line 1 must be the header line, and has no known column (it has: country, country_long, "
          "name, gppd_idnr, capacity_mw). Rename its columns, or put a header line before "
          "it. " DEVICE_COLUMNS},
-        {"Devices", "My export of plants\r\n\r\nexternalId;siteName;capacity\r\nA;B;5\r\n",
-         "Line 1 must be the header line, and has no known column (it has: My export of plants). "
-         "Line 3 looks like the header: delete the lines before it. " DEVICE_COLUMNS},
     };
 
     int64_t before = sql_number(db, "SELECT count(*) FROM bulk_job");
@@ -266,18 +254,6 @@ TEST(a_value_in_a_column_without_a_name_gives_a_warning)
     answer_warns(ck_status(bulk_text(m, "", "externalId,capacity,\nn0,5,\nn1,5,60\n"), 201),
                  "column 3 has no name; its values, the first in row 2, are ignored");
     answer_warns(ck_status(bulk_text(m, "", "externalId,capacity,\nn2,5,\n"), 201), NULL);
-}
-
-TEST(headers_are_matched_without_invisible_characters)
-{
-    struct answer *made = ck_status(bulk_text(m, "",
-                                              "\xef\xbb\xbf\ufeffexternalId\u00a0;\u200bCapacity ;"
-                                              "\u2003projectName\u3000\nh1;1,5;Hall\n"),
-                                    201);
-
-    answer_warns(made, NULL);
-    bulk_ended(bulk_store(m, bulk_id(made)), 1, 0);
-    expect_device("h1", "{'siteName':'Hall'}");
 }
 
 /* ---- exports that are uploaded again ---- */

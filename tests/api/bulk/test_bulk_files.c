@@ -37,12 +37,6 @@ TEST(files_that_are_not_csv_are_refused_with_the_reason)
         {"x.csv", BYTES(HEAD), "The file has a header line and no rows"},
         {"x.csv", BYTES("name,amount\n,\n\n,\n"), "The file has a header line and no rows"},
         {"x.csv", BYTES("PK\x03\x04\x14\x00\x06\x00"), "The file is a workbook (.xlsx)"},
-        {"x.csv", BYTES("\x89PNG\r\n\x1a\n\x00\x00"), "The file is a picture (PNG)"},
-        {"x.csv", BYTES("%PDF-1.7\n%\xe2\xe3\xcf\xd3"), "The file is a PDF document"},
-        {"x.csv",
-         BYTES("\xff\xfen\x00"
-               "a\x00"),
-         "The file is text in UTF-16"},
         {"x.csv",
          BYTES("n\x00"
                "a\x00m\x00"),
@@ -95,7 +89,6 @@ TEST(too_large_cells_and_too_many_columns_are_refused)
     is_refused(HEAD, "a", 10485760, 400, "The file is not CSV: row 1 has a cell of more");
     is_refused(HEAD "\"", "a\n", 5242880, 400, "The file is not CSV: row 1 has a cell of more");
     is_refused("name", ",", 1000000, 400, "The file is not CSV: the header line has more");
-    is_refused(HEAD "a", ",", 1000000, 400, "The file is not CSV: row 1 has more than 1,000");
     is_refused(HEAD, "\"", 10485761, 400, "The file is not CSV: row 1 has ");
 }
 

@@ -313,6 +313,23 @@ TEST(the_command_asks_before_it_omits_failed_rows)
     expect_things("y_", 1);
 }
 
+/* Rows may be typed slowly, and the command asks no question because it has read its input. */
+TEST(rows_typed_on_a_terminal_are_stored_without_a_question)
+{
+    struct screen *screen = SCREEN("-", home(), "--type", "Things");
+
+    await_text(screen, "reading");
+    type_text(screen, HEAD "ta,1\n");
+    usleep(300000); /* the command waits for input up to 100 ms at a time */
+    type_text(screen, "tb,-1\n\x04");
+    ck_assert_int_eq(end_of(screen), 1);
+    ck_said(screen->seen, "standard-input.csv: 2 rows, 1 of them fail the check");
+    expect_things("t_", 1);
+    screen = SCREEN(harness_path("none.csv"), home(), "--type", "Things");
+    ck_assert_int_eq(end_of(screen), 1);
+    ck_said(screen->seen, "reading\r       \r");
+}
+
 /* The user interrupts the command before the file has ended. */
 TEST(an_interrupt_while_the_file_is_read_leaves_nothing)
 {

@@ -206,16 +206,6 @@ TEST(rows_have_the_number_and_offset_of_their_lines)
     json_decref(seen.rows);
 }
 
-TEST(an_unclosed_quote_is_reported_with_its_row)
-{
-    struct seen seen;
-    static const char bytes[] = "h\na\n\"b\nc\n";
-
-    ck_assert_str_eq(read_text(&seen, bytes, sizeof bytes - 1, ',', 100),
-                     "row 2 has a quote that is not closed");
-    json_decref(seen.rows);
-}
-
 /* Which of two rows contradicts the other depends on their order in the file, not in time. */
 TEST(the_later_of_two_contradicting_rows_is_reported)
 {
@@ -339,6 +329,7 @@ TEST(the_separator_is_detected_by_known_columns)
         {"\xef\xbb\xbfSEP=,\nexternalId,a;siteName;b\nz,1\n", "externalId a;siteName;b ", ','},
         {"\"sep=|\"\n\nexternalId|capacity\nz|5\n", "externalId capacity ", '|'},
         {"sep=#\nexternalId#capacity\nz#5\n", "externalId capacity ", '#'},
+        {"sep=\t\nexternalId\tcapacity\nz\t5\n", "externalId capacity ", '\t'},
         {"\u00a0externalId\u00a0;\ufeffsiteName;cap\u200bacity ;\"=\"\"x\"\"\"\nz;S;5;\n",
          "externalId siteName capacity x ", ';'},
         {"externalId\nz\n", "externalId ", ','},
@@ -373,6 +364,10 @@ TEST(a_header_without_known_columns_is_refused_with_what_to_change)
         {"sep=;\nPlant;Power\nA;5\n",
          "Line 2 must be the header line, and has no known column (it has: Plant, Power). "
          "Rename its columns, or put a header line before it. " COLUMNS_ARE},
+        {"123456789 123456789 123456789 123456789 1,2,,3,4,5,6\n7\n",
+         "Line 1 must be the header line, and has no known column (it has: 123456789 123456789 "
+         "123456789 123456789 , 2, 3, 4, 5). "
+         "Rename its columns, or put a header line before it. " COLUMNS_ARE},
     };
 
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -397,6 +392,71 @@ TEST(the_header_line_has_up_to_16_kib)
     ck_assert_str_eq(
         scan->why, "The header line has more than 16 KiB: remove the columns that are not needed");
     free(file);
+}
+
+struct limit {
+    const char *begin, *fill; /* a file has this text, and `most` times the other one */
+    size_t most;
+    int status; /* with one more, and the reason */
+    const char *why;
+};
+
+static void read_filled(const struct limit *limit, size_t count)
+{
+    const char *file =
+        text("externalId,capacity\n%s%s\n", limit->begin, text_repeated(limit->fill, count));
+
+    read_scan(file, strlen(file));
+}
+
+TEST(a_file_may_reach_each_limit_but_not_exceed_it)
+{
+    const char *cells = text_repeated(text("%s,", text_repeated("x", 32768)), 7);
+    const struct limit limits[] = {
+        {"", "x", 32768, 400,
+         "The file is not CSV: row 1 has a cell of more than 32,768 bytes: is a quote not closed?"},
+        {"a", ",", 999, 400, "The file is not CSV: row 1 has more than 1,000 cells"},
+        {cells, "x", 262144 - 7 * 32769, 400,
+         "The file is not CSV: row 1 has more than 256 KiB: is a quote not closed?"},
+        {"", "z,1\n", 1000, 413, "The file has more than 1000 rows: send it in parts"},
+    };
+    const struct limit parts = {.begin = "", .fill = text("%s\n", text_repeated("x", 1023))};
+
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        read_filled(&limits[i], limits[i].most);
+        ck_assert_msg(!scan->status, "%zu: %s", i, scan->why);
+        read_filled(&limits[i], limits[i].most + 1);
+        ck_assert_int_eq(scan->status, limits[i].status);
+        ck_assert_str_eq(scan->why, limits[i].why);
+    }
+    ck_assert_uint_eq(scan->parts[0].rows, 500);
+    read_filled(&parts, 300);
+    ck_assert_uint_eq(scan->parts[0].rows, 256);
+    ck_assert_uint_eq(scan->parts[0].end, scan->parts[1].begin);
+    ck_assert_int_eq(scan->parts[1].first, 257);
+}
+
+TEST(files_of_other_types_are_recognized_by_their_first_bytes)
+{
+    static const char *const kinds[][2] = {
+        {"PK\x03\x04x", "a workbook (.xlsx) or archive"},
+        {"\xd0\xcf\x11\xe0x", "a workbook (.xls)"},
+        {"\x89PNGx", "a picture (PNG)"},
+        {"\xff\xd8\xffx", "a picture (JPEG)"},
+        {"GIF8x", "a picture (GIF)"},
+        {"%PDFx", "a PDF document"},
+        {"\x1f\x8bx", "a compressed file (gzip)"},
+        {"\xff\xfex", "text in UTF-16"},
+        {"\xfe\xffx", "text in UTF-16"},
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const char *why = text("The file is %s and not CSV: save it as CSV UTF-8", kinds[i][1]);
+
+        read_scan(kinds[i][0], strlen(kinds[i][0]));
+        ck_assert_int_eq(scan->status, 400);
+        ck_assert_msg(!strncmp(scan->why, why, strlen(why)), "%s", scan->why);
+    }
 }
 
 /* Files are read in pieces of 64 KiB, which may cut a character. */
