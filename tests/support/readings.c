@@ -7,6 +7,7 @@ void readings_open(const char *name)
     stage_open(&(struct host_spec){.name = name,
                                    .http = "  deadline: 60000\n", /* machines may be busy */
                                    .db = "  statement_timeout: 60000\n",
+                                   .more = "device:\n  yields: {AF: 1000}\n",
                                    .modules = text("[auth, device, reading, metrics, \"%s\"]",
                                                    harness_test_module("module_spy"))});
     spy_await(name);

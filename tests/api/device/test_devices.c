@@ -83,7 +83,8 @@ static const struct {
       "\"2024-01-01T99:99:99Z\"", "\"2024-01-01T10:00:00+25:00\"", "\"2024-01-01T10:00:60Z\"",
       "\"2024-01-01T10\"", "\"2024-01-01T\"", "\"2024-01-01Z\"", "\"2024-01-01T10:00:00Z0\""}},
     {"capacity", {"-1", "0", "\"5 kW\"", "1e-400", "10000001"}},
-    {"latitude", {"91", "\"90.0001\"", "\"1e5\"", "\"52,5\"", "true"}},
+    {"latitude",
+     {"91", "\"90.0001\"", "\"1e5\"", "\"52,5\"", "true", "\"52.500000000000000000000000000000\""}},
     {"longitude", {"\"-180.5\""}},
     {"fuelCode", {"[]"}},
     {"serialNumber", {"5.5"}},
@@ -146,15 +147,30 @@ TEST(pages_of_devices_with_large_attributes_have_fewer_devices)
     ck_assert_int_ge(pages, 2);
 }
 
-TEST(unlikely_values_give_warnings_and_attributes_have_a_size_limit)
+TEST(unlikely_values_give_warnings)
 {
     ask(m, 201, "{'warnings':['*','*','*']}",
         MAKE "{'externalId':'Warned','capacity':5001,'fuelCode':'ES10','deviceTypeCode':'TC1100'}");
     ask(m, 200, "{" EXACT "}", "GET /api/device/Warned");
     ask(m, 200, "{" EXACT "}",
         "PATCH /api/device/Warned {'capacity':5000,'fuelCode':'ES200','deviceTypeCode':'T012345'}");
-    ask(m, 400, "{'errors':[{'field':'attributes'}]}", MAKE "{'externalId':'Large','note':'%s'}",
-        text_repeated("x", 32999));
+    EACH_TEXT (code, "TC11", "T0123", "T0123456", "T012345x")
+        ask(m, 200, "{'warnings':['deviceTypeCode: *']}",
+            "PATCH /api/device/Warned {'deviceTypeCode':'%s'}", code);
+    ask(m, 200, "{'warnings':['fuelCode: *']}", "PATCH /api/device/Warned {'fuelCode':'ES1000'}");
+}
+
+TEST(values_may_reach_each_limit_but_not_exceed_it)
+{
+    const char *name = text_repeated("\u00fc", 255), *note = text_repeated("x", 32757);
+
+    exchanges(host, {text(MAKE "{'externalId':'%s','note':'%s'}", name, note), m, 201},
+              {text(MAKE "{'externalId':'%sx'}", name), m, 400, NAMELESS},
+              {text(MAKE "{'externalId':'Large','note':'%sx'}", note), m, 400,
+               "{'errors':[{'field':'attributes'}]}"},
+              {MAKE "{'externalId':'Pole','latitude':'-90.0000000000000000000000000000',"
+                    "'longitude':180,'capacity':10000000,'yieldValue':4000}",
+               m, 201});
 }
 
 /* Clients and the database write all digits of such numbers, which do not fit in 64 bits. */

@@ -170,6 +170,7 @@ TEST(ceiling_and_overlap_errors_are_in_one_conflict)
                 "{'message':'*; and 3 others*','errors':["
                 "{'field':'reads[0]','problem':'*ceiling*'},{'field':'reads[0]',"
                 "'problem':'*overlaps the stored History reading of 5 Wh*'},{},{}]}");
+    host_logs(host, 0, "3 readings of device ");
     ck_assert_int_eq(stored(key), 3);
 }
 
@@ -204,7 +205,8 @@ TEST(a_batch_is_stored_completely_or_not_and_every_error_is_reported)
     struct answer *overlap = meter_series(host, m, key, "Delta", days_ago(50), HOUR_MS, 10, 5);
 
     expect_json(ck_error(overlap, 409, "Conflict")->json,
-                "{'errors':[{'field':'reads[3]'},{'field':'reads[4]'}]}");
+                "{'message':'*; and 1 other. Periods *',"
+                "'errors':[{'field':'reads[3]'},{'field':'reads[4]'}]}");
     ck_assert_int_eq(stored(key), 2);
 }
 

@@ -78,13 +78,23 @@ TEST(a_reading_above_the_ceiling_is_a_conflict)
     post_reading(key, text(DAY, "65753"), 201, NULL);
     post_reading(key, "{'startDate':'@19','endDate':'@18','value':1e300}", 409, "Conflict");
     ck_assert_int_eq(stored(key), 1);
+    ask(m, 200, "[{'value':null},{'value':65754}]",
+        "GET /api/meter-reads/refused?externalId=ceiling");
 }
 
-TEST(a_corrected_capacity_permits_the_reading)
+/* The yield of the device has priority, then the yield of its country, then the default. */
+TEST(the_ceiling_depends_on_the_yield_and_capacity_of_the_device)
 {
-    const char *key = plant("corrected");
+    static const char *const patches[][2] = {{"{'countryCode':'AFG'}", "yield 1000"},
+                                             {"{'yieldValue':1500}", "yield 1500"},
+                                             {"{'yieldValue':null}", "yield 1000"},
+                                             {"{'countryCode':'DE'}", "yield 2000"}};
+    const char *key = plant("yielding");
 
-    post_reading(key, text(DAY, "70000"), 409, NULL);
+    for (size_t i = 0; i < sizeof patches / sizeof *patches; i++) {
+        ask(m, 200, NULL, "PATCH /api/device/%s %s", key, patches[i][0]);
+        post_reading(key, text(DAY, "70000"), 409, text("{'message':'*%s *'}", patches[i][1]));
+    }
     ask(m, 200, NULL, "PATCH /api/device/%s {'capacity':11}", key);
     post_reading(key, text(DAY, "70000"), 201, NULL);
 }
