@@ -335,7 +335,8 @@ TEST(modules_declare_what_declarations_txt_lists)
 
     ck_assert_int_eq(glob(text("%s/*.so", harness_modules(false)), 0, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        json_t *module = json_loads(SAYS(0, "inspect", "--json", found.gl_pathv[i]), 0, NULL),
+        json_t *module =
+                   json_loads(host_says(host, 0, "inspect", "--json", found.gl_pathv[i]), 0, NULL),
                *route;
         const char *name = json_string_value(json_object_get(module, "name"));
         size_t j;
