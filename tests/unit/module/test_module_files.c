@@ -180,17 +180,6 @@ static const struct bb_module *load_file(void)
     return module.descriptor;
 }
 
-/* The linker knows the file by its name and must be made to load it again. */
-TEST(an_upgraded_module_file_is_loaded_again)
-{
-    patch(sizeof(struct bb_module), BB_ABI_MAJOR, BB_ABI_MINOR);
-    const struct bb_module *first = load_file(), *second = load_file();
-
-    ck_assert_ptr_eq(second->open, first->open);
-    upgrade(1);
-    ck_assert(load_file()->open != first->open);
-}
-
 /* Code is never unloaded, so a file that comes back must not be loaded again. */
 TEST(an_equal_module_file_uses_the_loaded_code)
 {

@@ -31,6 +31,25 @@ static json_t *body(void)
     return json;
 }
 
+static void expect_member(const char *name, const char *value)
+{
+    json_t *said = body();
+
+    ck_assert_str_eq(json_string_value(json_object_get(said, name)), value);
+    json_decref(said);
+}
+
+/* Fails the test unless the response has this status and this whole body. */
+static void expect_response(int status, const char *text)
+{
+    const struct response *response = &rq->response;
+    const char *bytes = response->fixed ? response->fixed : response->body;
+
+    ck_assert_int_eq(response->status, status);
+    ck_assert_msg(response->length == strlen(text) && !memcmp(bytes, text, response->length),
+                  "%.*s instead of %s", (int)response->length, bytes, text);
+}
+
 /* A message of any length is cut to the space available, between characters. */
 TEST(a_long_error_message_is_cut_between_characters)
 {
@@ -55,12 +74,119 @@ TEST(a_long_error_message_is_cut_between_characters)
 TEST(an_error_message_with_invalid_utf8_is_cut)
 {
     ck_assert_int_eq(reply_error(rq, 404, "%s", "no \xFF text"), 404);
-    json_t *said = body();
+    expect_response(404, "{\"statusCode\":404,\"message\":\"no \",\"error\":\"Not Found\"}");
+}
 
-    ck_assert_str_eq(json_string_value(json_object_get(said, "message")), "no ");
-    ck_assert_int_eq(json_integer_value(json_object_get(said, "statusCode")), 404);
-    ck_assert_str_eq(json_string_value(json_object_get(said, "error")), "Not Found");
-    json_decref(said);
+TEST(statuses_of_errors_have_their_reasons)
+{
+    char text[1024] = "";
+
+    for (int status = 0; status < 600; status++)
+        if (strcmp(reply_reason(status), "Error") != 0)
+            sprintf(text + strlen(text), "%d %s;", status, reply_reason(status));
+    ck_assert_str_eq(text,
+                     "400 Bad Request;401 Unauthorized;403 Forbidden;404 Not Found;"
+                     "405 Method Not Allowed;408 Request Timeout;409 Conflict;410 Gone;"
+                     "411 Length Required;412 Precondition Failed;413 Payload Too Large;"
+                     "414 URI Too Long;415 Unsupported Media Type;422 Unprocessable Entity;"
+                     "429 Too Many Requests;431 Request Header Fields Too Large;"
+                     "500 Internal Server Error;501 Not Implemented;502 Bad Gateway;"
+                     "503 Service Unavailable;504 Gateway Timeout;505 HTTP Version Not Supported;");
+}
+
+static const struct bb_route oauth = {.flags = BB_OAUTH_ERRORS};
+
+TEST(an_error_has_all_members)
+{
+    rq->id = "mine";
+    rq->errors = json_pack("[{ss ss}]", "field", "a", "problem", "is required");
+    reply_problems(rq, 400, "first",
+                   json_pack("[{ss ss}]", "field", "b", "problem", "is required"));
+    expect_response(
+        400, "{\"statusCode\":400,\"message\":\"first\",\"error\":\"Bad Request\",\"errors\":["
+             "{\"field\":\"a\",\"problem\":\"is required\",\"code\":\"required\"},"
+             "{\"field\":\"b\",\"problem\":\"is required\",\"code\":\"required\"}],"
+             "\"requestId\":\"mine\"}");
+    reply_error(rq, 409, "first");
+    expect_response(
+        409, "{\"statusCode\":409,\"message\":\"first\",\"error\":\"Conflict\",\"success\":false,"
+             "\"requestId\":\"mine\"}");
+    rq->id = NULL;
+    rq->route = &oauth;
+    static const int statuses[] = {422, 401, 429, 503, 500};
+    static const char *const errors[] = {"invalid_request", "invalid_client",
+                                         "temporarily_unavailable", "temporarily_unavailable",
+                                         "server_error"};
+
+    for (size_t i = 0; i < COUNT(statuses); i++) {
+        reply_error(rq, statuses[i], "x");
+        expect_member("error", errors[i]);
+        expect_member("error_description", "x");
+    }
+}
+
+TEST(each_failure_has_its_response)
+{
+    static const struct {
+        enum failure_kind kind;
+        int status;
+        const char *message;
+    } failures[] = {
+        {FAILED_UNAVAILABLE, 503, "A dependency of the service is not available"},
+        {FAILED_BUSY, 503, "The service is busy"},
+        {FAILED_DEADLINE, 503, "The request took too long"},
+        {FAILED_MEMORY, 503, "The service is out of memory"},
+        {FAILED_REFUSED, 500, "Internal server error"},
+        {FAILED_NOT, 500, "Internal server error"},
+        {FAILED_SHARE, 429, "Too many requests in progress for this address"},
+    };
+
+    for (size_t i = 0; i < COUNT(failures); i++) {
+        rq->failure.kind = failures[i].kind;
+        ck_assert_int_eq(reply_failed(rq), failures[i].status);
+        expect_member("message", failures[i].message);
+    }
+    ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
+    rq->owner.account = 7;
+    reply_failed(rq);
+    expect_member("message", "Too many requests in progress for this account");
+}
+
+TEST(headers_with_special_characters_are_refused)
+{
+    EACH_TEXT (bad, "", "a b", "a:", "a\tb", "a\r", "\na", "a\"")
+        ck_assert_int_eq(reply_header(rq, bad, "x"), -1);
+    EACH_TEXT (bad, "a\x1f", "\r\n", "\x7f")
+        ck_assert_int_eq(reply_header(rq, "X-A", bad), -1);
+    ck_assert_int_eq(reply_header(rq, "X-A", " \x80~"), 0);
+    ck_assert_str_eq(reply_header_get(rq, "x-a"), " \x80~");
+}
+
+/* The sizes at the bound: 8,192 values, or fewer with longer strings. */
+TEST(only_large_json_is_counted)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < 8189; i++)
+        json_array_append_new(list, json_integer(i));
+    json_array_append_new(list, json_pack("{ss}", "a", "12345678"));
+    ck_assert_uint_eq(reply_large_memory(list), 240 * 8192 + 8);
+    json_array_remove(list, 0);
+    ck_assert_uint_eq(reply_large_memory(list), 0);
+    json_decref(list);
+}
+
+TEST(warnings_are_added_to_objects_of_successes)
+{
+    json_t *object = json_pack("{s:[s]}", "warnings", "own");
+
+    rq->warnings = json_pack("[s, s]", "a: b: is required", "c: is odd");
+    ck_assert_ptr_eq(reply_with_warnings(rq, 300, object), object);
+    reply_json(rq, 299, reply_with_warnings(rq, 299, object), false);
+    expect_response(299, "{\"warnings\":[\"own\",\"a: b: is required\",\"c: is odd\"],"
+                         "\"warningDetails\":["
+                         "{\"field\":\"a: b\",\"problem\":\"is required\",\"code\":\"required\"},"
+                         "{\"field\":\"c\",\"problem\":\"is odd\"}]}");
 }
 
 /* After a failed allocation, a request may report a problem that does not exist. */
@@ -92,11 +218,7 @@ TEST_EACH(an_error_that_cannot_be_allocated_is_503_with_a_body, 2)
     json_set_alloc_funcs(malloc, free);
     ck_assert_int_eq(status, 503);
     ck_assert_str_eq(reply_header_get(rq, "Retry-After"), "1");
-    json_t *said = body();
-
-    ck_assert_int_eq(json_integer_value(json_object_get(said, "statusCode")), 503);
-    ck_assert_str_eq(json_string_value(json_object_get(said, "error")), "Service Unavailable");
-    json_decref(said);
+    expect_member("error", "Service Unavailable");
 }
 
 /* A handler had set headers of a response that it could not finish. */

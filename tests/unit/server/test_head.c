@@ -153,7 +153,7 @@ TEST(a_valid_host_header_is_required)
     EACH_TEXT (good, "h", "a.b-c_d:80", "[::1]:8080", "[2001:db8::7]", "1.2.3.4", "x:", "%41b")
         passes(format("GET / HTTP/1.1\r\nHost: %s\r\n\r\n", good));
     EACH_TEXT (bad, "a b", "a/b", "a:b", "a:99999", "a:1:2", "user@h", "a,b", "[::1", "[zz]",
-               "a\"b", "%4", "::1", "[]", ":80", "a:080808", "a?", "a#", "\xC3\xA4")
+               "a\"b", "%4", "a%4g", "a%g4", "::1", "[]", ":80", "a:080808", "a?", "a#", "\xC3\xA4")
         refused(format("GET / HTTP/1.1\r\nHost: %s\r\n\r\n", bad), 400);
     refused("GET / HTTP/1.1\r\n\r\n", 400);
     refused("GET / HTTP/1.1\r\nHostb: a\r\n\r\n", 400);

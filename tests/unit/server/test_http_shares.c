@@ -43,6 +43,7 @@ TEST(connections_per_address_are_limited)
     fill(CLIENT_STRANGER, some, 3);
     is_refused(client_from(CLIENT_STRANGER));
     ck_assert_uint_eq(http_stage_loop.http->rejected, 1);
+    ck_assert_uint_eq(quota_refused(QUOTA_CONNECTIONS, true), 1);
     client_ask(client_from("127.0.0.3"), GET("/named/a"), "\"a\"");
     client_leave(some[1]);
     http_stage_expect_connections(3);
@@ -98,6 +99,7 @@ TEST(connections_with_requests_are_not_replaced)
     http_routes_expect(&http_routes.parked, 4);
     is_refused(client_from("127.0.0.3"));
     ck_assert_uint_eq(http_stage_loop.http->rejected, 1);
+    ck_assert_uint_eq(quota_refused(QUOTA_CONNECTIONS, false), 1);
     client_ask(client_new(), GET("/named/a"), "\"a\""); /* uses one of the reserved places */
     http_routes_go_on();
     for (unsigned i = 0; i < 4; i++)

@@ -75,8 +75,10 @@ TEST(requests_wait_for_the_next_attempt_while_the_server_is_up)
     stage_open(PG_READ, 1);
     stage_until(is_to_come_again);
     ck_assert(!pg_conn_usable(stage_conn(PG_READ, 0)));
+    ck_assert_int_eq(stage_conn(PG_READ, 0)->backoff_ms, 50 << (REFUSALS - 1));
     stage_do(&last);
     stage_expect_row(&last);
+    ck_assert_int_eq(stage_conn(PG_READ, 0)->backoff_ms, 0);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "last"), REFUSALS + 1);
 }
 
