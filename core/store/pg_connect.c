@@ -195,8 +195,7 @@ PGconn *pg_connect(const struct pg_login *login, bool known, char problem[DIAL_P
         snprintf(text, sizeof text, CHECK, login->statement_ms, login->statement_ms * 2,
                  login->mark);
         PGresult *result = pg_run_until(conn, text, clock_mono_ms() + login->connect_ms);
-        bool answered = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1;
-        const char *found = answered ? PQgetvalue(result, 0, 0) : NULL;
+        const char *found = PQntuples(result) == 1 ? PQgetvalue(result, 0, 0) : NULL;
         bool passed = found && !*found;
 
         if (!found)
