@@ -35,7 +35,10 @@ static const struct {
     {"listen", {"LISTEN nothing", 0}},
     {"discard", {"DISCARD ALL", 0}},
     {"empty", {"-- nothing", 0}},
-    {"divide", {"SELECT 1 / 0 /* a division */", 0}},
+    {"divide",
+     {"\n\tSELECT 1\r\n  / 0 /* a division, and a comment that exceeds the length of a"
+      " log's field */",
+      0}},
     {"broken", {"SELEC 1", 0}},
     {"missing", {"SELECT * FROM poke_missing", 0}},
     {"missing-column", {"SELECT poke_missing FROM poke", 0}},

@@ -84,7 +84,9 @@ TEST(a_failed_statement_is_logged_with_its_route)
 {
     poke(host, "GET", "query/divide", 500);
     host_logs_line(host, 0, "a statement failed", "module=poke",
-                   "route=\"GET /api/poke/query/:name\"", "statement=\"SELECT 1 / 0",
+                   "route=\"GET /api/poke/query/:name\"",
+                   "statement=\"SELECT 1 / 0 /* a division, and a comment that exceeds the length "
+                   "of a log's fi\"",
                    "sqlstate=22012");
     poke(host, "POST", "unit/missing", 500);
     host_logs_line(host, 0, "a statement failed", "level=error", "module=poke",

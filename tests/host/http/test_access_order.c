@@ -113,6 +113,7 @@ static const struct {
     {JSON, 200, 400},
     {"Content-Type: APPLICATION/JSON\r\n", 200, 400},
     {"Content-Type: application/json; charset=utf8\r\n", 200, 400},
+    {"Content-Type: application/json ; charset=utf-8\r\n", 200, 400},
     {"Content-Type: application/json; charset=\"utf-8\"\r\n", 200, 400},
     {"Content-Type: application/json;charset='utf-8'\r\n", 200, 415},
     {"Content-Type: application/json; charset=utf-16\r\n", 200, 415},

@@ -11,7 +11,7 @@
 #define CHUNKED POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n"
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: x\r\n\r\n"
 
-enum { PIPELINED = 1000, BODY_MAX = 32768 };
+enum { BODY_MAX = 32768 };
 
 static struct host *host;
 
@@ -26,7 +26,6 @@ static const struct {
     /* The length of a body that can be read in two ways */
     {POST_LOGIN "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 end"},
     {POST_LOGIN "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "501 end"},
-    {POST_LOGIN "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", "501 end"},
     {POST_LOGIN "Content-Length : 5\r\n\r\nhello", "400 end"},
     {POST_LOGIN "X-A: 1\r\n Content-Length: 5\r\n\r\nhello", "400 end"},
     {POST_LOGIN "Content-Length: 4294967296\r\n\r\n", "413 end"},
@@ -35,15 +34,12 @@ static const struct {
     /* chunks, extensions and trailers */
     {CHUNKED "ffffffffffffffffff\r\n{}\r\n0\r\n\r\n", "413 end"},
     {CHUNKED "2 \r\n{}\r\n0\r\n\r\n", "400 end"},
-    {CHUNKED "2;a=b c\r\n{}\r\n0\r\n\r\n", "400 end"},
-    {CHUNKED "0x2\r\n{}\r\n0\r\n\r\n", "400 end"},
     {CHUNKED "2\r\n{}\r\n0\r\nA: 1\r\n b\r\n\r\n", "400 end"},
     {CHUNKED "2 ; a ;\tb = \"\\\"x; y\"\r\n{}\r\n0;c\r\n\r\n", "400 200"},
     {CHUNKED "1;a=\"b\"\r\n{\r\n1\r\n}\r\n0\r\nX-T: 1\r\n\r\n", "400 200"},
     {CHUNKED "00000000002\r\n{}\r\n0\r\n\r\n", "400 200"},
     /* heads */
     {"GET /api/health HTTP/2.0\r\nHost: x\r\n\r\n", "505 end"},
-    {"GET /api/health HTTP/1.1\r\n X: 1\r\nHost: x\r\n\r\n", "400 end"},
     {"GET /api/health HTTP/1.1\nHost: x\n\n", "400 end"},
     {"BREW /api/health HTTP/1.1\r\nHost: x\r\n\r\n", "501 end"},
     {"GET /api/health HTTP/1.1\r\nHost:\r\n\r\n", "200 200"},
@@ -56,12 +52,8 @@ static const struct {
     {GET("/api/%2e%2e/health"), "400 200"},
     {GET("/api/health%2f"), "404 200"},
     {GET("/api/health%252f"), "404 200"},
-    {GET("/api/nope/"), "404 200"},
-    {GET("/"), "404 200"},
-    {GET("http://x"), "404 200"},
     {GET("/api/chat/unread-count/..%2f..%2fhealth"), "401 200"},
     {GET("/api/auth/me/"), "401 200"},
-    {GET("http://x/api/health"), "200 200"},
     {GET("https://[::1]/api/health/?a=b"), "200 200"},
     {"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", "204 200"},
     {"DELETE /api/health/ HTTP/1.1\r\nHost: x\r\n\r\n", "405 200"},
@@ -125,20 +117,6 @@ TEST(endless_chunk_extensions_and_trailers_are_refused)
                   "400 end");
 }
 
-TEST(a_thousand_pipelined_requests_are_answered_in_order)
-{
-    struct wire *wire = wire_open(host);
-
-    for (int i = 0; i < PIPELINED; i++)
-        wire_say(wire, GET_HEALTH "X-Request-Id: number-%d\r\n\r\n", i);
-    for (int i = 0; i < PIPELINED; i++) {
-        struct wire_answer *answer = wire_read(wire, 10000);
-
-        ck_assert_msg(answer && answer->status == 200, "no answer to number %d", i);
-        ck_assert_str_eq(wire_header(answer, "X-Request-Id"), text("number-%d", i));
-    }
-}
-
 /* The part of the target that a response repeats must fit into a head of libmicrohttpd. */
 TEST(a_list_with_a_long_query_gets_a_response)
 {
@@ -154,32 +132,21 @@ TEST(a_list_with_a_long_query_gets_a_response)
 
 /* ---- headers ---- */
 
-static const char *const ignored[] = {
-    "X-HTTP-Method-Override: DELETE",
-    "X-Original-URL: /api/admin/users",
-    "X-Rewrite-URL: /api/admin/users",
-    "X-Forwarded-Host: evil.example",
-    "Forwarded: for=10.9.8.7;host=evil.example",
-    "Range: bytes=0-3",
-    "Range: bytes=9999999999999999999-",
-    "Accept: */*;q=x",
-    "Accept: text/nothing",
-    "If-Match: junk, \"",
-    "If-None-Match: *",
-    "If-Modified-Since: never",
-    "Upgrade: h2c",
-    "Connection: Upgrade, HTTP2-Settings",
-    "Accept-Encoding: gzip, br",
-};
-
-TEST_EACH(unsupported_headers_are_ignored, COUNT(ignored))
+TEST(unsupported_headers_are_ignored)
 {
-    struct wire_answer *answer =
-        wire_exchange(host, text(GET_HEALTH "%s\r\n\r\n", ignored[_i]), "200");
+    EACH_TEXT (ignored, "X-HTTP-Method-Override: DELETE", "X-Original-URL: /api/admin/users",
+               "X-Rewrite-URL: /api/admin/users", "X-Forwarded-Host: evil.example",
+               "Forwarded: for=10.9.8.7;host=evil.example", "Range: bytes=0-3",
+               "Range: bytes=9999999999999999999-", "Accept: */*;q=x", "Accept: text/nothing",
+               "If-Match: junk, \"", "If-None-Match: *", "If-Modified-Since: never", "Upgrade: h2c",
+               "Connection: Upgrade, HTTP2-Settings", "Accept-Encoding: gzip, br") {
+        struct wire_answer *answer =
+            wire_exchange(host, text(GET_HEALTH "%s\r\n\r\n", ignored), "200");
 
-    ck_assert_str_eq(answer->body, "{\"status\":\"ok\"}");
-    ck_assert_ptr_null(strstr(answer->headers, "evil"));
-    ck_assert_str_eq(wire_header(answer, "Keep-Alive"), "timeout=75");
+        ck_assert_str_eq(answer->body, "{\"status\":\"ok\"}");
+        ck_assert_ptr_null(strstr(answer->headers, "evil"));
+        ck_assert_str_eq(wire_header(answer, "Keep-Alive"), "timeout=75");
+    }
 }
 
 TEST(an_unknown_host_header_is_not_reflected)

@@ -102,15 +102,6 @@ TEST_EACH(a_change_of_an_old_state_is_refused, KINDS)
     value_is(&object, "third");
 }
 
-TEST_EACH(without_the_header_the_last_change_wins, KINDS)
-{
-    struct object object = object_make(_i);
-
-    ck_status(object_change(&object, "second", NULL), 200);
-    ck_status(object_change(&object, "third", NULL), 200);
-    value_is(&object, "third");
-}
-
 TEST_EACH(a_missing_object_is_412_with_the_header_and_404_without, KINDS)
 {
     struct object object = object_make(_i);

@@ -22,44 +22,19 @@ static struct wire_answer *get(const char *path, const char *headers, int status
                          text("%d", status));
 }
 
-TEST(errors_do_not_reveal_internals)
-{
-    const char *paths[] = {"/api/nothing", "/api/chat/chain/x", "/api/chat/conversations/user/'",
-                           "/api/admin/users/999999999", "/api/admin/users?limit=x"};
-
-    for (size_t i = 0; i < COUNT(paths); i++) {
-        struct wire_answer *answer =
-            get(paths[i], text("Authorization: Bearer %s", admin->token), i % 3 ? 400 : 404);
-
-        ck_assert(!wire_header(answer, "Server") && !wire_header(answer, "X-Powered-By"));
-        EACH_TEXT (part, "SQL", "postgres", "pg_", "microhttpd", "/core/", ".c:", "select ",
-                   "auth_")
-            ck_assert_msg(!strstr(answer->body, part), "%s", answer->body);
-    }
-}
-
 TEST(a_valid_request_id_is_returned_and_another_replaced)
 {
-    static const char *const sane[] = {"a", "550e8400-e29b-41d4-a716-446655440000", "A.b_c-9"};
-    const char *strange[] = {"",
-                             "a b",
-                             "<script>",
-                             "a\"b",
-                             "a;b",
-                             "a=b",
-                             text("%065d", 0),
-                             "\xc3\xa9",
-                             "${jndi:ldap://x}"};
-
-    for (size_t i = 0; i < COUNT(sane); i++)
+    EACH_TEXT (sane, "a", "550e8400-e29b-41d4-a716-446655440000", "A.b_c-9", text("%064d", 0))
         ck_assert_str_eq(
-            wire_header(get("/api/nope", text("X-Request-Id: %s", sane[i]), 404), "X-Request-Id"),
-            sane[i]);
-    for (size_t i = 0; i < COUNT(strange); i++) {
-        struct wire_answer *answer = get("/api/nope", text("X-Request-Id: %s", strange[i]), 404);
+            wire_header(get("/api/nope", text("X-Request-Id: %s", sane), 404), "X-Request-Id"),
+            sane);
+    EACH_TEXT (strange, "", "a b", "<script>", "a\"b", "a;b", "a=b", text("%065d", 0), "\xc3\xa9",
+               "${jndi:ldap://x}") {
+        const char *id =
+            wire_header(get("/api/nope", text("X-Request-Id: %s", strange), 404), "X-Request-Id");
 
-        ck_assert_str_ne(wire_header(answer, "X-Request-Id"), strange[i]);
-        ck_assert_uint_eq(strlen(wire_header(answer, "X-Request-Id")), 36);
+        ck_assert_str_ne(id, strange);
+        ck_assert_uint_eq(strlen(id), 36);
     }
 }
 
