@@ -133,8 +133,6 @@ static CURLcode http_set_common(const struct http_client *client, CURL *easy)
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_FOLLOWLOCATION, 0L);
     SET(CURLOPT_PROXY, "");
-    SET(CURLOPT_NOPROXY, "*");
-    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
     SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
@@ -146,7 +144,6 @@ static CURLcode http_set_common(const struct http_client *client, CURL *easy)
     SET(CURLOPT_CA_CACHE_TIMEOUT, AUTHORITIES_S);
     SET(CURLOPT_HTTP_VERSION,
         (long)(options->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
-    SET(CURLOPT_HTTP09_ALLOWED, 0L);
     SET(CURLOPT_DNS_CACHE_TIMEOUT, 10L);
     SET(CURLOPT_MAXAGE_CONN, (long)options->idle_s);
     SET(CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);

@@ -144,7 +144,8 @@ void pieces_add_text(struct bb_request *rq, struct csv *text, const char *item)
 {
     text->failed |= !item;
     csv_bytes(text, text->begun ? "," : "[", 1);
-    csv_bytes(text, item, item ? strlen(item) : 0);
+    if (item)
+        csv_bytes(text, item, strlen(item));
     text->begun = true;
     bb_yield(rq);
 }

@@ -191,7 +191,6 @@ static enum smtp_outcome smtp_send(struct smtp_call *call)
     SET(CURLOPT_QUICK_EXIT, 1L);
     SET(CURLOPT_PROTOCOLS_STR, "smtp,smtps");
     SET(CURLOPT_PROXY, "");
-    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     SET(CURLOPT_URL, url);
     SET(CURLOPT_USE_SSL,
         strcmp(settings->tls, "starttls") ? (long)CURLUSESSL_NONE : (long)CURLUSESSL_ALL);

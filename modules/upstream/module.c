@@ -226,7 +226,7 @@ static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
         rq->principal && rq->principal->account ? rq->principal->account : (int64_t)NOBODYS;
     strcpy(call->method, request->method ? request->method : "GET");
     call->body = request->body ? malloc(request->length + 1) : NULL;
-    bool traced = false, typed = false, good = call_append(call, "Expect:");
+    bool traced = false, good = call_append(call, "Expect:");
 
     /* libcurl sends a header with an empty value for "Name;". "Name:" would remove the header. */
     for (size_t i = 0; i < request->header_count && good; i++) {
@@ -234,11 +234,10 @@ static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
 
         value += strspn(value, BB_BLANKS);
         traced |= !strcasecmp(name, "traceparent");
-        typed |= !strcasecmp(name, "content-type");
         good = call_append(call, *value ? bb_format(rq, "%s: %s", name, value)
                                         : bb_format(rq, "%s;", name));
     }
-    if (good && !typed)
+    if (good) /* has an effect only if the request has no such header */
         good = call_append(call, "Content-Type:");
     if (good && !traced)
         good = call_append(call, bb_format(rq, "traceparent: %s", bb_traceparent(rq)));
