@@ -146,7 +146,8 @@ TEST(an_abandoned_request_is_cancelled)
     ck_assert_int_eq(late.sendings, 0);
 }
 
-static struct http_request failed(const char *target, const char *answer, int64_t timeout_ms)
+static void expect_failure(const char *target, const char *answer, int64_t timeout_ms,
+                           enum http_outcome outcome, bool fault)
 {
     struct http_request request = get();
     int before = received;
@@ -162,8 +163,11 @@ static struct http_request failed(const char *target, const char *answer, int64_
         ck_assert_int_gt(send(connections[accepted - 1], answer, strlen(answer), MSG_NOSIGNAL), 0);
         shutdown(connections[accepted - 1], SHUT_WR);
     }
-    ck_assert_int_ne(request.outcome, HTTP_ANSWERED);
-    return request;
+    ck_assert_msg(request.outcome == outcome && request.servers_fault == fault, "%s: %d, %d",
+                  request.error, request.outcome, request.servers_fault);
+    ck_assert_int_eq(strcmp(request.error, "The response did not arrive in time") == 0,
+                     outcome == HTTP_LATE);
+    ck_assert_int_eq(request.sendings > 0, target == url);
 }
 
 /* Nobody listens on the port of the first URL, and no label of a name has 64 characters. */
@@ -180,14 +184,14 @@ TEST(only_failures_that_the_server_causes_are_its_fault)
     ck_assert(!bind(taken, (struct sockaddr *)&address, size) &&
               !getsockname(taken, (struct sockaddr *)&address, &size));
     snprintf(refusing, sizeof(refusing), "http://127.0.0.1:%d/", ntohs(address.sin_port));
-    ck_assert(failed(refusing, NULL, TIMEOUT_MS).servers_fault);
-    ck_assert(failed(url, "HTTP/1.1 200", TIMEOUT_MS).servers_fault);
-    ck_assert(failed(url, NULL, 100).servers_fault);
-    ck_assert(!failed(nobody, NULL, TIMEOUT_MS).servers_fault);
+    expect_failure(refusing, NULL, TIMEOUT_MS, HTTP_UNREACHABLE, true);
+    expect_failure(url, "HTTP/1.1 200", TIMEOUT_MS, HTTP_BROKEN, true);
+    expect_failure(url, NULL, 100, HTTP_LATE, true);
+    expect_failure(nobody, NULL, TIMEOUT_MS, HTTP_UNREACHABLE, false);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
     setrlimit(RLIMIT_NOFILE, &none);
-    ck_assert(!failed(refusing, NULL, TIMEOUT_MS).servers_fault);
+    expect_failure(refusing, NULL, TIMEOUT_MS, HTTP_UNREACHABLE, false);
     setrlimit(RLIMIT_NOFILE, &limit);
     close(taken);
 }

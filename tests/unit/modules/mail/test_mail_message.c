@@ -51,6 +51,7 @@ TEST(control_characters_of_a_value_add_no_header_and_no_line)
 TEST(long_texts_are_folded_between_characters)
 {
     char umlauts[401] = "";
+    size_t full = 0, words = 0;
 
     for (int i = 0; i < 200; i++)
         strcat(umlauts, "\xc3\xbc");
@@ -58,11 +59,20 @@ TEST(long_texts_are_folded_between_characters)
 
     for (const char *line = message, *end; (end = strstr(line, "\r\n")); line = end + 2) {
         ck_assert_msg(end - line <= 76, "%.*s", (int)(end - line), line);
-        if (strncmp(line, " =?", 3) == 0)
-            ck_assert_msg(strncmp(line, " =?UTF-8?Q?=C3=BC", 17) == 0, "%.30s", line);
+        full += end - line == 76;
+        words += strncmp(line, " =?UTF-8?Q?=C3=BC", 17) == 0 && end - line == 61;
     }
-    ck_assert_ptr_nonnull(strstr(message, " =3D\r\n"));
+    ck_assert_uint_eq(full, 400 * 3 / 75);
+    ck_assert_uint_eq(words, 17); /* between the first and the last one of 150 characters */
+    ck_assert_ptr_nonnull(strstr(message, "\r\n =3D\r\n"));
     free(message);
+    memset(umlauts, 'x', 61);
+    umlauts[61] = '\0';
+    for (int cut = 0; cut < 2; cut++) { /* a subject of up to 60 letters is not encoded */
+        message = message_of("{name}", "", umlauts + cut);
+        ck_assert_msg((strstr(message, "Subject: =?") == NULL) == cut, "%s", message);
+        free(message);
+    }
 }
 
 TEST(the_first_wanted_language_that_has_a_text_is_chosen)

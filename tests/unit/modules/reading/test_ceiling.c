@@ -192,8 +192,9 @@ TEST(time_zone_offsets_equal_the_c_library_from_1920_to_2200)
         const struct zone *zone = zone_of(zones[z]);
 
         set_zone(zones[z]);
-        for (int i = 0; i < 5000; i++) {
-            time_t at = (time_t)between(&seed, -1577923200.0, 7258118400.0);
+        for (int i = 0; i < 30000; i++) { /* at last, each half hour after July 2037 */
+            time_t at = i < 5000 ? (time_t)between(&seed, -1577923200.0, 7258118400.0)
+                                 : 2130019200 + 1800 * (time_t)(i - 5000);
             struct tm tm;
 
             localtime_r(&at, &tm);
@@ -213,6 +214,16 @@ TEST(a_day_of_a_clock_change_has_23_or_25_hours)
     /* 02:30 is skipped in spring and occurs twice in autumn */
     ck_assert_int_eq(zone_instant(zone, spring + 5 * HOUR / 2), spring + 3 * HOUR / 2);
     ck_assert_int_eq(zone_instant(zone, autumn + 5 * HOUR / 2), autumn + HOUR / 2);
+    for (int half = 0; half < 10; half++) {
+        struct zone_times in_spring = zone_times(zone, spring + half * HOUR / 2);
+        struct zone_times in_autumn = zone_times(zone, autumn + half * HOUR / 2);
+
+        ck_assert_int_eq(in_spring.count, half / 2 != 2);
+        ck_assert_int_eq(in_autumn.count, half / 2 == 2 ? 2 : 1);
+        ck_assert(in_spring.closes == (half == 4) && in_autumn.closes == (half == 6));
+        ck_assert_int_eq(in_autumn.at[in_autumn.count - 1],
+                         autumn + half * HOUR / 2 - (half < 4 ? 2 : 1) * HOUR);
+    }
 }
 
 TEST(truncated_zone_files_and_names_outside_the_zone_data_are_refused)

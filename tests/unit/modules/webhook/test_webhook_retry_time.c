@@ -117,7 +117,8 @@ static int64_t read_text(const char *text)
 TEST(retry_after_is_seconds_or_a_date)
 {
     ck_assert_int_eq(read_text("120"), 120);
-    ck_assert_int_eq(read_text("99999999999999999999"), 86400);
+    ck_assert_int_eq(read_text("999999999"), 999999999);
+    ck_assert_int_eq(read_text("1000000000"), 86400);
     ck_assert_int_eq(read_text("Sun, 06 Nov 1994 08:50:07 GMT"), 30);
     ck_assert_int_eq(read_text("Sun, 06 Nov 1994 08:49:07 GMT"), 0);
     ck_assert_int_eq(read_text("-3"), 0);
