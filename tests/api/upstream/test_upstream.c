@@ -2,15 +2,13 @@
 #include "exchange.h"
 #include "relay.h"
 
-static struct host *open_host, *closed_host;
+static struct host *open_host;
 
 static void set_up(void)
 {
     struct host_spec open = relay_spec("upstream", RELAY_LOCAL);
-    struct host_spec closed = relay_spec("upstream_closed", NULL);
 
     open_host = relay_start(&open);
-    closed_host = relay_start(&closed);
 }
 
 /* ---- requests ---- */
@@ -134,7 +132,7 @@ TEST_EACH(a_response_body_has_a_size_limit, sizeof(sizes) / sizeof(sizes[0]))
 
 TEST(a_response_head_has_a_size_limit)
 {
-    static const int lengths[] = {1000, 30000, 33000};
+    static const int lengths[] = {1000, 32720, 32721}; /* the other bytes are 48 */
 
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         struct catcher *catcher = catcher_start(
@@ -143,7 +141,7 @@ TEST(a_response_head_has_a_size_limit)
                                   NULL});
         struct answer *answer = relay_tells(open_host, "{ss}", "url", catcher_url(catcher, ""));
 
-        ck_assert_int_eq(answer_int(answer, "status"), lengths[i] < 32768 ? 200 : 0);
+        ck_assert_int_eq(answer_int(answer, "status"), lengths[i] <= 32720 ? 200 : 0);
     }
 }
 
@@ -197,16 +195,6 @@ TEST(malformed_response_headers_are_omitted)
 /* ---- refusals ---- */
 
 /* The unit test webhook_target has all forms of such URLs. */
-static const char *const bad_urls[] = {
-    "http://127.0.0.1/",    "http://[::ffff:7f00:1]", "ftp://example.org/",
-    "http://a:b@c.example", "http://example.org:22/", "http://example.org\r\nX: y",
-};
-
-TEST_EACH(forbidden_urls_are_refused, sizeof(bad_urls) / sizeof(bad_urls[0]))
-{
-    ck_error(relay(closed_host, "{ss}", "url", bad_urls[_i]), 502, "The URL of the request must");
-}
-
 TEST(forbidden_addresses_and_ports_are_refused)
 {
     struct catcher *catcher = catcher_of(ANSWER_OK);
@@ -216,7 +204,8 @@ TEST(forbidden_addresses_and_ports_are_refused)
     struct host *host = relay_start(&spec);
 
     ck_status(relay(host, "{ss}", "url", catcher_url(catcher, "")), 200);
-    ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:22/"), 502, "The URL of the request");
+    EACH_TEXT (url, "http://127.0.0.1:22/", "http://[::1]/")
+        ck_error(relay(host, "{ss}", "url", url), 502, "The URL of the request must");
     ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:6379/"), 502, "Could");
 }
 

@@ -163,6 +163,13 @@ TEST(one_access_token_is_used_for_all_deliveries_until_the_receiver_refuses_it)
     ck_assert_str_eq(caught_header(again, "Authorization"), "Bearer token-two");
     ck_assert_str_eq(caught_header(again, "X-Webhook-Attempt"), "2");
     ck_assert_uint_eq(catcher_count(endpoint), 2);
+    json_t *wider = oauth_of(endpoint);
+
+    json_object_set_new(wider, "scope", json_string("hooks:all"));
+    auth_patch(&made, wider, "{'authentication':{'scope':'hooks:all'}}");
+    say("with the token of another scope");
+    catcher_wait(catcher, 5, 8000);
+    ck_assert_uint_eq(catcher_count(endpoint), 3);
 }
 
 TEST(an_access_token_that_has_expired_is_requested_again)

@@ -207,6 +207,14 @@ TEST(a_resend_while_the_day_partition_is_created_is_queued)
     ck_assert_str_eq(answer_of(db), "queued");
 }
 
+static void await_heartbeats(int count)
+{
+    for (int i = 0; i < count; i++)
+        sql_soon(db, text("SELECT count(*) FROM webhook_host WHERE id <> 1000000"
+                          " AND heartbeat_at > '%s'",
+                          sql_text(db, "SELECT now()", 0, NULL)));
+}
+
 /* No process belongs to this host, because hosts check only the heartbeat. */
 TEST(a_host_counts_as_dead_only_if_its_heartbeat_is_old)
 {
@@ -214,10 +222,7 @@ TEST(a_host_counts_as_dead_only_if_its_heartbeat_is_old)
 
     sql_run(db, "INSERT INTO webhook_host (id, heartbeat_at) OVERRIDING SYSTEM VALUE"
                 " VALUES (1000000, now() + interval '1 hour')");
-    for (int i = 0; i < 3; i++)
-        sql_soon(db, text("SELECT count(*) FROM webhook_host WHERE id <> 1000000"
-                          " AND heartbeat_at > '%s'",
-                          sql_text(db, "SELECT now()", 0, NULL)));
+    await_heartbeats(3);
     ck_assert_int_eq(sql_number(db, dead), 1);
     sql_run(db,
             "UPDATE webhook_host SET heartbeat_at = now() - interval '11 s' WHERE id = 1000000");
@@ -252,6 +257,7 @@ TEST(orphaned_deliveries_and_late_commits_are_found_behind_a_backlog)
                      " WHERE webhook = %jd",
                      other, other));
     expect_delivered(other, 1);
+    await_heartbeats(3); /* meanwhile the host must not move its cursors */
     sql_run(late, "COMMIT");
     PQfinish(late);
     expect_delivered(other, 2);

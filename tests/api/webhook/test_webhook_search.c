@@ -77,9 +77,7 @@ TEST(deliveries_are_found_by_event_status_code_error_and_time)
               {text("%s?since=2020-01-01T00:00:00Z&until=2999-01-01T00:00:00Z", list), admin, 200,
                "[{},{}]"},
               {text("%s?since=2999-01-01T00:00:00Z", list), admin, 200, "[]"},
-              {text("%s?until=2020-01-01T00:00:00Z", list), admin, 200, "[]"},
-              {text("%s?code=99", list), admin, 400}, {text("%s?status=lost", list), admin, 400},
-              {text("%s?since=yesterday", list), admin, 400});
+              {text("%s?until=2020-01-01T00:00:00Z", list), admin, 200, "[]"});
     WAIT_UNTIL(found(text("%s/deliveries?error=CONNECT&limit=1", dead.path)) == 1, 5000);
 }
 
@@ -99,6 +97,15 @@ TEST(deliveries_are_exported_as_csv)
         ask(admin, 200, ",delivered,", "GET %s/deliveries/export.csv?code=200", made.path);
 
     ck_assert_ptr_null(strstr(answer->body, "abandoned"));
+    int end = 0;
+
+    sscanf(strchr(answer->body, '\n'),
+           " %*d,message.new,%*36[0-9a-f-],delivered,%*[0-9T:.Z-],1,%*[0-9T:.Z-],200,%*d, %n",
+           &end);
+    ck_assert_str_eq(end ? strchr(answer->body, '\n') + end : answer->body, "");
+    ck_prints(host, 0,
+              "sending      on\nwebhooks     1 active, 0 off, 0 of owners who are not admitted\n",
+              "webhook", "status");
     ask(person_make(host, admin, "search-ben", NULL), 404, "Webhook not found",
         "GET %s/deliveries/export.csv", made.path);
 }

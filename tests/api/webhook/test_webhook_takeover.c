@@ -145,7 +145,7 @@ static void store(int64_t webhook)
 TEST(order_replay_and_failing_since_survive_the_kill_of_their_host)
 {
     struct catcher *ordered = catcher_start(NULL), *replayed = catcher_start(NULL);
-    struct catcher *failing = catcher_of(ANSWER_500);
+    struct catcher *failing = catcher_of(ANSWER_500), *moved = catcher_of(ANSWER_500);
     struct host *killed = two_hosts("takeall");
 
     sql_run(db, "SELECT setval('webhook_hook_id', 64)");
@@ -162,6 +162,8 @@ TEST(order_replay_and_failing_since_survive_the_kill_of_their_host)
     sql_soon(db, "SELECT count(*) FROM webhook_hook WHERE failing_since IS NOT NULL");
     const char *since = sql_text(db, "SELECT max(failing_since) FROM webhook_hook", 0, NULL);
 
+    /* the other host notifies the owner of the change */
+    ask(admin, 200, NULL, "PATCH %s {'url':'%s'}", broken.path, catcher_url(moved, "moved"));
     store(again.id);
     ask(admin, 200, NULL, "POST %s/replay {'since':'2020-01-01T00:00:00Z'}", again.path);
     for (int i = 1; i < ORDERED; i++)
@@ -181,6 +183,7 @@ TEST(order_replay_and_failing_since_survive_the_kill_of_their_host)
            again.id);
     sql_is(db, ORDERED,
            "SELECT count(*) FROM webhook_outcome WHERE webhook = %jd AND NOT delivered", broken.id);
+    ck_assert_uint_eq(catcher_count(failing), 2);
     ck_assert_str_eq(sql_text(db, "SELECT max(failing_since) FROM webhook_hook", 0, NULL), since);
 }
 
