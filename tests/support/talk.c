@@ -85,7 +85,9 @@ const char *next_page(const struct answer *answer)
 {
     const char *link = answer_header(answer, "Link");
     const char *end = link ? strstr(link, ">; rel=\"next\"") : NULL;
+    const char *after = link ? strstr(link, "after=") : NULL;
 
+    ck_assert_msg(!after || !strstr(after + 1, "after="), "%s", link); /* of this page only */
     return end && *link == '<' ? text("%.*s", (int)(end - link - 1), link + 1) : NULL;
 }
 

@@ -1,6 +1,7 @@
 /* The operator's commands while a host is running, and the host's output. */
 #include <time.h>
 
+#include "exchange.h"
 #include "exposition.h"
 #include "stage.h"
 
@@ -119,9 +120,6 @@ TEST(status_is_available_as_json)
     ck_assert_str_eq(json_string_value(json_object_get(database, "schema")), "ready");
     ck_assert(json_is_integer(json_object_get(database, "latencyMs")));
     ck_assert(json_is_null(json_object_get(loop, "blockedSeconds")));
-    json_t *crashes = json_pack("{si sn s[] s[]}", "restarts", 0, "last", "modules", "leftOut");
-
-    ck_assert(json_equal(json_object_get(json, "crashes"), crashes));
     ck_prints(host, 2, "unknown option --yaml", "status", "--yaml");
 }
 
@@ -157,6 +155,52 @@ TEST(metrics_have_the_time_of_the_last_successful_job_run)
               0);
     ck_assert(metric("busbar_hooks_lost_total", "") == 0);
     ck_assert(metric("busbar_migrations_pending", "") == 0);
+}
+
+/* Everything that depends on the machine or the time is a *. */
+static const char status[] =
+    "busbar *, process *, up for * s, */operating_killed.yaml\n"
+    "PostgreSQL responds in * ms\n"
+    "reloads: 0 done, 0 refused\n"
+    "the worker was restarted 1 times; the last exit: SIGKILL\n"
+    "  crashes of module unknown: 1\n"
+    "generation 1: live for * s, used by * requests or threads\n"
+    "  module auth 1.0.0, build *, */auth.so\n"
+    "  module chat 1.0.0, build *, */chat.so\n"
+    "  module health 1.0.0, build *, */health.so\n"
+    "  pool busbar.bodies: * of * threads, * busy, * of 4096 waiting\n"
+    "*\nloop 0: * connections, * requests, Redis responds in * ms\n"
+    "  database read: * of * connections, * waiting, * batches in progress\n"
+    "*module               CPU s requests  p99 ms statements database s queue s   events   memory"
+    " refused\n*"
+    "chat             *        0     0.0          0 *        0 *       0\n*";
+
+TEST(a_killed_worker_is_restarted_and_its_end_is_reported)
+{
+    struct host *of = host_start(&(struct host_spec){.name = "operating_killed",
+                                                     .database = "operating",
+                                                     .http = "  loops: 1\n",
+                                                     .log = "  format: logfmt\n",
+                                                     .supervised = true});
+    char *conf = file_text(of->conf);
+    int worker = (int)json_integer_value(json_object_get(host_status(of), "process"));
+    json_t *crashes =
+        json_pack("{si s{ss sn sn} s[{ss si}] s[]}", "restarts", 1, "last", "how", "SIGKILL",
+                  "module", "report", "modules", "name", "unknown", "count", 1, "leftOut");
+
+    memcpy(strstr(conf, "logfmt"), "json  ", 6); /* the supervisor logs in the same format */
+    file_write(of->conf, conf);
+    host_says(of, 0, "reload");
+    ck_assert_int_ne(worker, of->pid);
+    kill(worker, SIGKILL);
+    status_soon(of, "/api/health/ready", NULL, 200);
+    ck_assert(json_equal(json_object_get(host_status(of), "crashes"), crashes));
+    ck_assert_uint_eq(host_logged(of, "\"msg\":\"the worker exited and is restarted\",\"how\":"
+                                      "\"SIGKILL\",\"delay_ms\":0}"),
+                      1);
+    const char *said = host_says(of, 0, "status");
+
+    ck_assert_msg(glob_matches(said, status), "%s", said);
 }
 
 /* ---- migrations ---- */

@@ -9,7 +9,8 @@ static void end_worker(const char *module, bool served, int64_t at_ms)
     struct crash_note note = {.how = "SIGSEGV"};
 
     strncpy(note.module, module, sizeof note.module - 1);
-    strncpy(note.file, module, sizeof note.file - 1);
+    if (*module)
+        snprintf(note.file, sizeof note.file, "%.9s.file", module);
     history_add(&history, &note, served, at_ms);
 }
 
@@ -28,8 +29,9 @@ TEST(three_crashes_within_a_minute_disable_a_module)
     crash("bad", 1000);
     crash("bad", 30000);
     ck_assert_ptr_null(history_out(&history, "bad"));
-    crash("bad", 60000);
+    crash("bad", 1000 + QUARANTINE_MS);
     ck_assert_ptr_nonnull(history_out(&history, "bad"));
+    ck_assert_ptr_nonnull(history_out(&history, "bad.file"));
     ck_assert_uint_eq(history_out(&history, "bad")->count, 3);
     ck_assert_ptr_null(history_out(&history, "good"));
 }
@@ -37,7 +39,7 @@ TEST(three_crashes_within_a_minute_disable_a_module)
 TEST(crashes_far_apart_or_of_several_modules_are_tolerated)
 {
     for (int i = 0; i < 9; i++)
-        crash("bad", 1000 + i * 31000);
+        crash("bad", 1000 + i / 2 * (QUARANTINE_MS + 1) + i % 2);
     for (int i = 0; i < 2; i++) {
         crash("one", 300000 + i);
         crash("two", 300000 + i);

@@ -14,8 +14,10 @@ static json_t *read_text(const char *text, struct json_problem *problem)
 static void check_refused(const char *bytes, size_t length, const char *why)
 {
     struct json_problem problem = {.text = ""};
-    json_t *value = json_read(bytes, length, JSON_COMMAS_MAX, &problem);
+    char *exact = malloc(length + !length); /* so that sanitizers detect overruns */
+    json_t *value = json_read(memcpy(exact, bytes, length), length, JSON_COMMAS_MAX, &problem);
 
+    free(exact);
     ck_assert_msg(!value, "%s", bytes);
     ck_assert_msg(!strcmp(problem.text, why), "%s: %s", bytes, problem.text);
 }
@@ -65,7 +67,7 @@ TEST(problems_have_the_position_but_not_the_input)
 
     ck_assert_ptr_null(read_text("{\n \"password\": hunter2}", &problem));
     ck_assert_int_eq(problem.line, 2);
-    ck_assert_int_gt(problem.column, 12);
+    ck_assert_int_eq(problem.column, 19);
     ck_assert_ptr_null(strstr(problem.text, "hunter"));
     ck_assert_ptr_null(json_read("{\n\"\xC3\xA4\0", 6, JSON_COMMAS_MAX, &problem));
     ck_assert_int_eq(problem.line, 2);
@@ -96,30 +98,16 @@ TEST(depth_is_limited_to_64_without_brackets_in_strings)
     json_decref(value);
 }
 
-/* Reads an object of this many keys. */
-static json_t *read_keys(int count, struct json_problem *problem)
-{
-    char *text = malloc((size_t)count * 24 + 2), *at = text;
-
-    *at++ = '{';
-    for (int i = 0; i < count; i++)
-        at += sprintf(at, "%s\"key%d\":%d", i ? "," : "", i, i);
-    *at++ = '}';
-    json_t *value = json_read(text, (size_t)(at - text), JSON_COMMAS_MAX, problem);
-
-    free(text);
-    return value;
-}
-
-TEST(many_keys_are_read_and_too_many_refused)
+TEST(too_many_values_are_refused)
 {
     struct json_problem problem;
-    json_t *value = read_keys(100000, &problem);
+    json_t *value = json_read("[1,[2,3]]", 9, 2, &problem);
 
-    ck_assert_uint_eq(json_object_size(value), 100000);
+    ck_assert_uint_eq(json_array_size(value), 2);
     json_decref(value);
-    ck_assert_ptr_null(read_keys(1000000, &problem));
+    ck_assert_ptr_null(json_read("[1,[2,3]]", 9, 1, &problem));
     ck_assert_str_eq(problem.text, "too many values");
+    ck_assert_int_eq(problem.column, 6);
 }
 
 /* Valid texts that our own rules refuse: scalars, duplicate keys, NUL. */
@@ -146,10 +134,8 @@ static void check_case(const char *folder, const char *name)
 
     if (name[0] == 'n')
         ck_assert_msg(!value, "%s was accepted", name);
-    if (name[0] == 'y' && refused_by_rule(name, bytes, length))
-        ck_assert_msg(!value, "%s was accepted, although a rule of the host refuses it", name);
-    else if (name[0] == 'y')
-        ck_assert_msg(value != NULL, "%s: %s", name, problem.text);
+    if (name[0] == 'y')
+        ck_assert_msg(!value == refused_by_rule(name, bytes, length), "%s", name);
     if (value) {
         char *text = json_write(value, &length);
         json_t *again = json_read(text, length, JSON_COMMAS_MAX, &problem);

@@ -80,6 +80,8 @@ struct sample {
 
 #define HEAD(rest) "--XyZ\r\nContent-Disposition: form-data; " rest "\r\n\r\n"
 #define LAST "\r\n--XyZ--\r\n"
+#define B "Content-Disposition: form-data; name=b\r\n\r\n2"
+#define BLANKS "                                                               " /* 63 */
 
 static const struct sample samples[] = {
     {HEAD("name=\"a\"") "1" LAST, "a=1;"},
@@ -100,8 +102,8 @@ static const struct sample samples[] = {
      "a=\r\r\n-\r\n\r\n--\r\n--\r\r\n--Xy\r\n--XyZ\r\r\n--XyZ \r;"},
     {HEAD("name=\"a\"") "\n--XyZ--\n" LAST, "a=\n--XyZ--\n;"},
     /* white space after a boundary is not part of the data */
-    {HEAD("name=\"a\"") "1\r\n--XyZ \t\r\nContent-Disposition: form-data; name=b\r\n\r\n2" LAST,
-     "a=1;b=2;"},
+    {HEAD("name=a") "1\r\n--XyZ" BLANKS "\t\r\n" B LAST, "a=1;b=2;"},
+    {HEAD("name=a") "1\r\n--XyZ" BLANKS "\t \r\n" B LAST, NULL},
     /* parameters */
     {HEAD("NAME=\"a b\" ; FileName=\"..\\\\x\"") "1" LAST, "a b(..\\x)=1;"},
     {HEAD("name=\"a\"; filename=\"C:\\\"") "1" LAST, "a(C:\\)=1;"},

@@ -90,6 +90,7 @@ static const struct {
      "[\"c d\",\"e\"]"},
     /* times with units */
     {"wait: 90", "wait", 'i', "90"},
+    {"any: [[[[[[[[[[[[[[1]]]]]]]]]]]]]]", "any", 'j', "[[[[[[[[[[[[[[1]]]]]]]]]]]]]]"},
     {"wait: 5s", "wait", 'i', "5"},
     {"wait: 2m", "wait", 'i', "120"},
     {"wait: 1h", "wait", 'i', "3600"},
@@ -159,10 +160,12 @@ static const struct {
     {"s:\n  wait: 3h\n", ":2: s.wait: must be at most 7200, in seconds"},
     {"s:\n  wait: 1500ms\n", ":2: s.wait: must be a whole number, in seconds"},
     {"s:\n  wait: 5 s\n", ":2: s.wait: must be a whole number, in seconds"},
-    {"s:\n  wait: 10000000000s\n", ":2: s.wait: must be a whole number, in seconds"},
+    {"s:\n  wait: 999999999s\n", ":2: s.wait: must be at most 7200, in seconds"},
+    {"s:\n  wait: 1000000000s\n", ":2: s.wait: must be a whole number, in seconds"},
     {"s:\n  whole: 5s\n", ":2: s.whole: must be a whole number"},
     {"s:\n  waits: [1, 5x]\n", ":2: s.waits[1]: must be a number"},
-    {"s:\n  any: [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]\n", ":2: s.any: is nested too deeply"},
+    {"s:\n  any: [[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]\n", ":2: s.any: is nested too deeply"},
+    {"s:\n  text: [a\n", ":3: did not find expected ',' or ']'"},
     {"s: {}\n\na: \xff\n", ":3: invalid leading UTF-8 octet"},
 };
 
@@ -170,13 +173,6 @@ TEST_EACH(unsupported_yaml_features_are_refused, sizeof refused / sizeof refused
 {
     load(refused[_i].yaml);
     assert_problem(refused[_i].problem);
-}
-
-TEST(malformed_yaml_is_reported_with_its_line)
-{
-    ck_assert_ptr_null(load("s:\n  text: [a\n"));
-    ck_assert_uint_eq(problems.count, 1);
-    ck_assert_ptr_nonnull(strstr(problems.lines[0], ":3: "));
 }
 
 /* Returns the output of settings_print(); the caller frees it. */
@@ -252,15 +248,6 @@ TEST(secrets_that_are_not_texts_are_not_printed)
     free(text);
 }
 
-TEST(problems_do_not_contain_the_value)
-{
-    load("s:\n  text: geheim\n  whole: geheim\n  colour: geheim\n  list: geheim\n"
-         "  pairs: [geheim]\n");
-    ck_assert_uint_eq(problems.count, 5);
-    for (size_t i = 0; i < problems.count; i++)
-        ck_assert_ptr_null(strstr(problems.lines[i], "geheim"));
-}
-
 TEST(unknown_sections_are_reported)
 {
     struct settings *s = load("s: {}\nother: {}\nclaimed: {}\n");
@@ -278,7 +265,8 @@ TEST(files_that_cannot_be_read_are_reported)
     ck_assert_ptr_null(settings_load(arena, "/nonexistent/busbar.yaml", &problems));
     ck_assert_ptr_null(settings_load(arena, "/", &problems));
     memset(large, '#', sizeof large);
-    ck_assert_ptr_null(load_bytes(large, sizeof large));
+    ck_assert_ptr_nonnull(load_bytes(large, SETTINGS_SIZE_MAX));
+    ck_assert_ptr_null(load_bytes(large, SETTINGS_SIZE_MAX + 1));
     ck_assert_int_eq(unlink(conf), 0);
     ck_assert_int_eq(mkfifo(conf, 0600), 0);
     EACH_TEXT (other, conf, "/dev/zero")
@@ -308,19 +296,6 @@ TEST_EACH(a_value_that_cannot_be_read_refuses_its_section, 3)
     ck_assert_uint_eq(problems.count, 1);
     ck_assert_ptr_null(settings_bind(s, "s", &table, &problems));
     ck_assert_uint_eq(problems.count, 1);
-}
-
-TEST(every_prefix_of_a_file_is_read_or_refused)
-{
-    static const char yaml[] = "s: # c\n  text: \"a\\u00e9\"\n  list:\n  - |\n    b\n  - 'c'\n"
-                               "  any: {x: [1, 2], y: >-\n   z }\n";
-
-    for (size_t length = 0; length < sizeof yaml; length++) {
-        struct settings *s = load_bytes(yaml, length);
-
-        if (s)
-            settings_bind(s, "s", &table, &problems);
-    }
 }
 
 TEST(a_setting_is_found_by_its_name_and_type)
