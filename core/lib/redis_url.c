@@ -36,7 +36,7 @@ static int url_server(const char *at, const char *end, const char *port, struct 
     if (host == host_end || memchr(host, '@', (size_t)(host_end - host)))
         return -1;
     if (after < end) {
-        if (*after != ':' || url_number(after + 1, end, PORT_MAX) < 0)
+        if (*after != ':' || url_number(after + 1, end, PORT_MAX) < 1)
             return -1;
         port = arena_text(arena, after + 1, (size_t)(end - after) - 1);
     }

@@ -45,7 +45,10 @@ static const char *const urls[][2] = {
     {"cache", "invalid"},
     {"cache:", "invalid"},
     {":6379", "invalid"},
+    {"cache:65535", "cache|65535"},
     {"cache:65536", "invalid"},
+    {"cache:1", "cache|1"},
+    {"cache:0", "invalid"},
     {"cache:6379/1", "invalid"},
     {"a:1,b:2", "invalid"},
     {"unix:run/redis.sock", "invalid"},
@@ -54,6 +57,7 @@ static const char *const urls[][2] = {
     {"redis:///1", "invalid"},
     {"redis://a,b", "invalid"},
     {"redis://cache/one", "invalid"},
+    {"redis://cache/65535", "cache|6379 database=65535"},
     {"redis://cache/65536", "invalid"},
     {"redis://cache/1/2", "invalid"},
     {"redis://@cache", "invalid"},
@@ -66,6 +70,8 @@ static const char *const urls[][2] = {
     {"redis+sentinel://s1/", "invalid"},
     {"redis+sentinel://s1,/main", "invalid"},
     {"redis+sentinel://s1/main/x", "invalid"},
+    {"redis+sentinel://a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1/main",
+     "a|1 b|1 c|1 d|1 e|1 f|1 g|1 h|1 master=main"},
     {"redis+sentinel://a,b,c,d,e,f,g,h,i/main", "invalid"},
 };
 
