@@ -213,10 +213,9 @@ int cmd_help(const struct cli *cli)
     puts("      --env-file FILE  variables of the service, as NAME=value\n\ncommands:");
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-18s %s\n", commands[i].name, commands[i].summary);
-    if (access(cli->conf, R_OK))
-        return CLI_DONE;
     struct setting_problems problems = {0};
-    struct generation *g = generation_check(cli->conf, 0, &problems);
+    struct generation *g =
+        access(cli->conf, R_OK) ? NULL : generation_check(cli->conf, 0, &problems);
 
     for (size_t i = 0; g && i < g->module_count; i++)
         MODULE_EACH (bb_command, row, g->modules[i].descriptor->commands)
