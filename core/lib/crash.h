@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Reports crashes from now on. Call once, in a server process; no effect with a sanitizer. */
+/* Reports crashes from now on. Call once, in a server process without a sanitizer. */
 void crash_install(void);
 
 /*
@@ -33,8 +33,8 @@ struct crash_snapshot {
 };
 /*
  * Sends a signal to a thread, and waits until the handler has stored what the thread is doing, with
- * a stack "function (module) < caller …". Returns false if the thread does not respond, or with a
- * sanitizer. One caller at a time.
+ * a stack "function (module) < caller …". Returns false if the thread does not respond, or before
+ * crash_install(). One caller at a time.
  */
 bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot);
 

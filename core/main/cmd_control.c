@@ -3,6 +3,8 @@
  * the running host, and print its response.
  * `busbar migrate`, `busbar pause` and `busbar resume` use the database, so no host needs to run.
  */
+#include "config.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +73,8 @@ int cmd_serve(const struct cli *cli)
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    crash_install();
+    if (!BUSBAR_SANITIZED)
+        crash_install();
     if (hang_watch_begin())
         return CLI_FAILED;
     struct generation *g = cli_generation(cli, true);

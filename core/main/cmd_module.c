@@ -297,7 +297,6 @@ static void cmd_module_hear_interrupts(struct generation *generation)
 
     if (generation)
         interrupted = &generation->superseded;
-    sigemptyset(&next.sa_mask);
     for (size_t i = 0; i < sizeof interrupts / sizeof interrupts[0]; i++)
         if (!sigaction(interrupts[i], NULL, &before) && before.sa_handler != SIG_IGN)
             sigaction(interrupts[i], &next, NULL);
