@@ -67,16 +67,14 @@ struct filters {
     const char *name;
 };
 
-/* Adds an e-mail unless it is there already. Returns 0, or -1 if two other e-mails are there. */
-static int find_add_email(struct filters *filters, const char *email)
+/* Adds an e-mail unless it, or two other e-mails, are there already. */
+static void find_add_email(struct filters *filters, const char *email)
 {
     for (size_t i = 0; i < filters->count; i++)
         if (strcmp(filters->emails[i], email) == 0)
-            return 0;
-    if (filters->count == 2)
-        return -1;
-    filters->emails[filters->count++] = email;
-    return 0;
+            return;
+    if (filters->count < 2)
+        filters->emails[filters->count++] = email;
 }
 
 int chat_find(struct bb_request *rq)
@@ -92,8 +90,8 @@ int chat_find(struct bb_request *rq)
         find_add_email(&filters, participant1);
     if (participant2)
         find_add_email(&filters, participant2);
-    if (!scope.all && !scope.speaks && find_add_email(&filters, scope.own))
-        return bb_reply(rq, 200, json_null());
+    if (!scope.all && !scope.speaks) /* sees no conversation of two other e-mails */
+        find_add_email(&filters, scope.own);
     struct bb_value values[6] = {CHAT_SCOPE_ARGS(&scope)};
     size_t count = 3;
 
