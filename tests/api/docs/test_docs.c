@@ -6,7 +6,9 @@
 
 #include "exchange.h"
 #include "matrix.h"
+#include "reference.h"
 #include "schema.h"
+#include "talk.h"
 #include "wire.h"
 
 #define SCRIPT "app-0123abcd.js"
@@ -38,11 +40,13 @@ static void set_up(void)
     file_write(harness_path("docs-outside.txt"), "outside of the pages");
     spec = (struct host_spec){
         .name = "docs",
+        .auth = "  link: \"http://a.example/{token}\"\n",
         .database = database,
         .modules = "[audit, auth, bulk, certificate, chat, console, device, docs, health, reading, "
                    "webhook]",
         .more = text("docs:\n  pages: \"%s\"\n  title: Our plants\nbulk:\n  files: "
-                     "\"%s\"\nconsole:\n  pages: \"%s\"\n",
+                     "\"%s\"\nconsole:\n  pages: \"%s\"\n  grafana: \"http://g.example\"\n"
+                     "  help: \"https://h.example\"\n  contact: \"mailto:a@b.example\"\n",
                      pages, harness_path("docs-bulk"), pages),
     };
     host = host_start(&spec);
@@ -147,8 +151,10 @@ TEST(the_document_names_objects_gives_examples_and_marks_older_paths)
 
     expect_json(operation(document, "GET", "/api/device/:externalId"), text(SCHEMA, DEVICE));
     expect_json(operation(document, "GET", "/api/device"), text(SCHEMA, "{'items':" DEVICE "}"));
-    expect_json(document, "{'components':{'schemas':{'Device':{'properties':{'documents':"
-                          "{'items':{'$ref':'#/components/schemas/Document'}}}}}}}");
+    expect_json(document,
+                "{'components':{'schemas':{'Device':{'properties':{'documents':"
+                "{'items':{'$ref':'#/components/schemas/Document'}}}},"
+                "'NewConversation':{'properties':{'participant1':{'format':'email'}}}}}}");
     expect_json(operation(document, "POST", "/api/meter-reads/new/:externalId"),
                 "{'requestBody':{'content':{'application/json':{'example':{'type':'Delta','reads':"
                 "[{'value':31.4}]}}}}}");
@@ -168,11 +174,16 @@ TEST(the_document_is_the_same_on_all_its_paths)
     struct answer *yaml = ck_status(get("/openapi.yaml"), 200);
 
     ASSERT_SAME_TEXT(first->body, second->body);
-    ck_assert_str_eq(answer_text(first, "openapi"), "3.1.0");
     ck_assert_str_eq(
         json_string_value(json_object_get(json_object_get(first->json, "info"), "title")),
         "Our plants");
-    ck_assert_ptr_eq(strstr(yaml->body, "\"openapi\": \"3.1.0\"\n"), yaml->body);
+    ck_assert_ptr_eq(strstr(yaml->body,
+                            "\"openapi\": \"3.1.0\"\n\"info\":\n  \"title\": \"Our plants\""
+                            "\n  \"version\": \"1.0.0\"\n"),
+                     yaml->body);
+    ck_assert_ptr_nonnull(
+        strstr(yaml->body, "\n\"tags\":\n  -\n    \"name\": \"Audit log\"\n    \"x-m"));
+    ck_assert_ptr_nonnull(strstr(yaml->body, "\n      \"security\": []\n"));
     ck_assert_str_eq(answer_header(yaml, "Content-Type"), "application/yaml");
     ck_assert_ptr_nonnull(json_object_get(json_object_get(first->json, "webhooks"), "message.new"));
 }
@@ -203,19 +214,6 @@ TEST(a_matching_etag_gets_304)
     }
 }
 
-TEST(the_document_has_the_fields_of_requests)
-{
-    const json_t *document = ck_status(get("/swagger-json"), 200)->json;
-
-    expect_json(operation(document, "POST", "/api/chat/conversations/start"),
-                "{'x-roles':['*','*','*','*','*','*'],'requestBody':{'content':"
-                "{'application/json':{'schema':{'$ref':'*/NewConversation'}}}}}");
-    expect_json(document, "{'components':{'schemas':{'NewConversation':{'properties':"
-                          "{'participant1':{'format':'email','maxLength':254}}}}}}");
-    expect_json(operation(document, "POST", "/api/device"),
-                "{'x-roles':['*','*'],'requestBody':{'content':{'multipart/form-data':{}}}}");
-}
-
 static void ck_says(const json_t *document, const char *method, const char *path, const char *part)
 {
     const char *said =
@@ -243,47 +241,138 @@ TEST(the_document_has_the_columns_of_bulk_uploads)
                               "Columns"));
 }
 
-static json_t *answers_of(const json_t *document, const char *method, const char *path)
+#define EVERYWHERE "X-Request-Id X-Ignored-Parameters" /* headers of every success */
+
+/* Describes an operation: the id and the parameters | the types of the body, and the required parts
+ * | the statuses | the headers of the success, and its types. `!` marks what is required. */
+static const char *shape_of(const char *method, const char *path)
 {
-    return json_object_get(operation(document, method, path), "responses");
+    const json_t *document = reference_document(), *about = operation(document, method, path);
+    const json_t *body = json_object_get(about, "requestBody"), *each, *part;
+    const json_t *content = json_object_get(body, "content");
+    const json_t *form = json_object_get(json_object_get(content, "multipart/form-data"), "schema");
+    json_t *answers = json_object_get(about, "responses");
+    const json_t *success = json_object_iter_value(json_object_iter(answers));
+    const char *shape = json_string_value(json_object_get(about, "operationId"));
+    size_t i;
+
+    json_array_foreach (json_object_get(about, "parameters"), i, each) {
+        part = schema_resolved(document, each);
+        shape = text("%s %s%s", shape, json_string_value(json_object_get(part, "name")),
+                     json_is_true(json_object_get(part, "required")) ? "!" : "");
+    }
+    shape = text("%s | %s%s", shape, keys_of(content),
+                 json_is_true(json_object_get(body, "required")) ? "!" : "");
+    json_array_foreach (json_object_get(schema_resolved(document, form), "required"), i, each)
+        shape = text("%s %s", shape, json_string_value(each));
+    return text("%s | %s |%s | %s", shape, keys_of(answers),
+                keys_of(json_object_get(success, "headers")) + strlen(EVERYWHERE),
+                keys_of(json_object_get(success, "content")));
 }
 
-static bool has_header(const json_t *document, const json_t *answers, const char *status,
-                       const char *name)
+TEST(the_document_describes_bodies_statuses_and_headers)
 {
-    const json_t *answer = schema_resolved(document, json_object_get(answers, status));
-
-    return json_object_get(json_object_get(answer, "headers"), name) != NULL;
-}
-
-TEST(the_document_has_the_headers_of_responses)
-{
-    static const struct {
-        const char *method, *path, *status, *header;
-    } rows[] = {
-        {"POST", "/api/device", "201", "Idempotency-Replayed"},
-        {"GET", "/api/device", "200", "X-Total-Count"},
-        {"GET", "/api/device", "200", "Link"},
-        {"GET", "/api/device", "401", "WWW-Authenticate"},
-        {"GET", "/api/device", "503", "Retry-After"},
-        {"GET", "/api/certificate-log/export.csv", "200", "Content-Disposition"},
-        {"GET", "/swagger-json", "200", "ETag"},
-        {"GET", "/swagger-json", "304", "ETag"},
-        {"GET", "/api/device/:externalId", "200", "ETag"},
-        {"PATCH", "/api/device/:externalId", "200", "ETag"},
-        {"PATCH", "/api/device/:externalId", "412", "X-Request-Id"},
-        {"PUT", "/api/admin/users/:id", "412", "X-Request-Id"},
+    static const char *const rows[][3] = {
+        {"GET", "/swagger-json",
+         "getSwaggerJson |  | 200 304 400 429 500 503 | ETag | application/json"},
+        {"GET", "/api/bulk-upload/template.csv",
+         "getBulkUploadTemplateCsv type |  | 200 400 401 403 429 500 503 | Content-Disposition | "
+         "text/csv"},
+        {"PATCH", "/api/device/:externalId",
+         "patchDeviceByExternalId externalId! organizationId If-Match | application/json "
+         "multipart/form-data | 200 400 401 403 404 408 409 412 413 415 429 500 503 | ETag | "
+         "application/json"},
+        {"POST", "/api/chat/conversations/:id/attachments",
+         "postChatConversationsByIdAttachments id! Idempotency-Key | multipart/form-data! message "
+         "files | 201 400 401 403 404 408 409 413 415 422 429 500 503 | Idempotency-Replayed | "
+         "application/json"},
+        {"POST", "/api/bulk-upload",
+         "postBulkUpload type organizationId Idempotency-Key | multipart/form-data file | 201 400 "
+         "401 403 404 408 409 413 415 422 429 500 503 | Idempotency-Replayed | application/json"},
+        {"POST", "/api/chat/conversations/:id/typing",
+         "postChatConversationsByIdTyping id! | application/json! | 204 400 401 403 404 408 413 "
+         "415 429 500 503 | | "},
+        {"POST", "/api/auth/getAccess",
+         "postAuthGetAccess | application/x-www-form-urlencoded application/json | 200 400 401 403 "
+         "408 413 415 429 500 503 | | application/json"},
+        {"POST", "/api/user/register",
+         "postUserRegister Idempotency-Key | application/json! | 201 202 400 408 409 413 415 429 "
+         "500 503 | Idempotency-Replayed | application/json"},
+        {"GET", "/api/chat/search",
+         "getChatSearch q! limit after mine conversationId organizationId |  | 200 400 401 403 429 "
+         "500 503 | Link | application/json"},
     };
-    const json_t *document = ck_status(get("/swagger-json"), 200)->json;
 
     for (size_t i = 0; i < COUNT(rows); i++)
-        ck_assert_msg(has_header(document, answers_of(document, rows[i].method, rows[i].path),
-                                 rows[i].status, rows[i].header),
-                      "%s %s %s has no %s", rows[i].method, rows[i].path, rows[i].status,
-                      rows[i].header);
-    ck_assert(!has_header(document, answers_of(document, "GET", "/api/device/:externalId"), "200",
-                          "Idempotency-Replayed"));
-    ck_assert_ptr_null(json_object_get(answers_of(document, "GET", "/api/auth/me"), "304"));
+        ck_assert_str_eq(shape_of(rows[i][0], rows[i][1]), rows[i][2]);
+}
+
+TEST(the_document_describes_operations_and_roles)
+{
+    static const char *const rows[][4] = {
+        {"POST", "/api/device", "Register a device",
+         "Send JSON, or multipart/form-data to add documents.\\n\\n"
+         "**Required role:** OrganizationAdmin, ApiUser."},
+        {"DELETE", "/api/auth/sessions/:id", "End one of your sessions",
+         "Its tokens are revoked.\\n\\n**Required role:** any."},
+        {"GET", "/api/health/ready", "Check readiness",
+         "503 while*\\n\\n**Required role:** none, and no token is needed."},
+        {"GET", "/metrics", "Get metrics in Prometheus text format",
+         "**Required role:** Admin; clients in the networks of `http.metrics_networks` need no "
+         "token."},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++)
+        expect_json(operation(reference_document(), rows[i][0], rows[i][1]),
+                    text("{'summary':'%s','description':'%s'}", rows[i][2], rows[i][3]));
+}
+
+static void remove_descriptions(json_t *value)
+{
+    const char *key;
+    json_t *part;
+    size_t i;
+
+    json_object_del(value, "description");
+    json_object_foreach (value, key, part)
+        remove_descriptions(part);
+    json_array_foreach (value, i, part)
+        remove_descriptions(part);
+}
+
+TEST(the_document_describes_fields)
+{
+    static const char *const rows[][2] = {
+        {"OrganizationLink",
+         "{'type':'object','properties':{'apiUserId':{'type':['integer','null'],'minimum':0,"
+         "'examples':[3]}},'required':['apiUserId']}"},
+        {"PasswordChange",
+         "{'type':'object','properties':{'current':{'type':'string','format':'password',"
+         "'minLength':1,'maxLength':256,'examples':['correct horse battery staple']},'new':{'type':"
+         "'string','format':'password','minLength':8,'maxLength':256,'examples':["
+         "'purple monkey dishwasher']}},'required':['current','new']}"},
+        {"NewDeviceGroup",
+         "{'type':'object','properties':{'name':{'type':'string','minLength':1,'maxLength':255,"
+         "'examples':['Rooftops']},'deviceIds':{'type':'array','minItems':1,'maxItems':10000,"
+         "'items':{},'examples':[['PLANT-7']]},'frequency':{'type':'string','enum':['hourly',"
+         "'daily','weekly','monthly','quarterly','yearly'],'examples':['daily']},'start':{'type':"
+         "'string','examples':['2026-01-01T00:00:00Z']},'end':{'type':['string','null']},"
+         "'organizationId':{'type':['integer','null'],'minimum':1}},'required':['name',"
+         "'deviceIds','frequency','start']}"},
+    };
+    const json_t *schemas =
+        json_object_get(json_object_get(reference_document(), "components"), "schemas");
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        json_t *schema = kept(json_deep_copy(json_object_get(schemas, rows[i][0])));
+
+        remove_descriptions(schema);
+        char *said = kept(json_dumps(schema, JSON_COMPACT));
+
+        for (char *at = said; *at; at++)
+            *at = (char)(*at == '"' ? '\'' : *at);
+        ck_assert_str_eq(said, rows[i][1]);
+    }
 }
 
 TEST(the_command_reference_prints_the_served_document)
@@ -368,6 +457,34 @@ TEST_EACH(no_path_of_the_pages_leads_to_other_files, 2)
     }
 }
 
+TEST(links_to_other_pages_are_urls)
+{
+    static const char mails[] = "link: must be an http or https URL that contains {token}";
+    static const char *const rows[][3] = {
+        {"grafana: \"mailto:a@b.example\"", NULL, "grafana: must begin with https:// or http://"},
+        {"help: \"ftp://h.example\"", NULL, "help: must begin with https:// or http://"},
+        {"contact: \"tel:1\"", NULL, "contact: must begin with https://, http:// or mailto:"},
+        {"help: \"\"", "  link: \"https://a.example/\"\n", mails},
+        {"help: \"\"", "  link: \"ftp://a.example/{token}\"\n", mails},
+    };
+
+    ask(NULL, 200, "{'contact':'mailto:a@b.example','help':'https://h.example','version':'1.0.0'}",
+        "GET /console/about");
+    ask(admin_of(host), 200, "{'grafana':'http://g.example','help':'https://h.example'}",
+        "GET /console/settings");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct host *wrong =
+            host_prepare(&(struct host_spec){.name = text("docs-links-%zu", i),
+                                             .database = database,
+                                             .modules = "[auth, console, health]",
+                                             .auth = rows[i][1],
+                                             .more = text("console:\n  %s\n", rows[i][0])});
+
+        ck_assert(!host_run(wrong));
+        host_logs(wrong, 0, rows[i][2]);
+    }
+}
+
 /* ---- with and without modules ---- */
 
 TEST(the_document_omits_a_module_removed_by_a_reload)
@@ -381,7 +498,7 @@ TEST(the_document_omits_a_module_removed_by_a_reload)
 
     ck_assert_ptr_nonnull(operation(ask_on(less, NULL, 200, NULL, "GET /swagger-json")->json, "GET",
                                     "/api/chat/unread-count/:email"));
-    own.modules = "[auth, docs, health]";
+    own.modules = "[auth, device, docs, health]"; /* no module sends the events of device */
     file_write(less->conf, host_configuration(&own));
     host_says(less, 0, "reload");
     const json_t *after = ck_status(http(less, "GET", "/swagger-json", NULL, NULL), 200)->json;
