@@ -189,6 +189,8 @@ TEST(get_access_reports_wrong_credentials_as_invalid_client)
         {FORM, GRANT, "Basic YWJj", wrong},
         {FORM, GRANT, basic_of("\xFF\xFE", "x"), wrong}, /* not UTF-8 */
         {FORM, GRANT, basic_of("aa", "\xFF\xFE"), wrong},
+        {FORM, GRANT, text("%.*s===", (int)strcspn(own.basic, "="), own.basic), wrong},
+        {FORM, GRANT, text("%.*s=x", (int)strcspn(own.basic, "="), own.basic), wrong},
         {FORM, "username=&password=", NULL, wrong},
         {FORM, "username=a&password=", NULL, wrong},
         {NULL, "{'client_id':'a','client_secret':'b'}", NULL, wrong},

@@ -266,6 +266,7 @@ TEST(a_service_without_mails_says_so)
         {"POST " RESET "-request {'email':'none'}", NULL, 400, "{'errors':[{'field':'email'}]}"},
         {"POST /api/admin/users {'email':'x@example.com','role':'Buyer'}", admin, 409});
     host_logs(mute, 0, "have no effect, because the module mail is not loaded");
+    ck_assert_uint_eq(host_logged(host, "have no effect"), 0);
     person_make(mute, admin, "unconfirmed", NULL); /* approved although unconfirmed */
 }
 

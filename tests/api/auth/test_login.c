@@ -85,22 +85,6 @@ TEST(unknown_accounts_and_wrong_passwords_take_the_same_hashing_time)
                   wrong);
 }
 
-TEST(unknown_accounts_and_wrong_passwords_get_the_same_response)
-{
-    struct answer *unknown = login("nobody@example.com", "a guess", 401);
-    struct answer *wrong = login(person->email, "a guess", 401);
-    static const char *const keys[] = {"statusCode", "message", "error"};
-
-    ck_assert_uint_eq(json_object_size(unknown->json), 4);
-    ck_assert_uint_eq(json_object_size(wrong->json), 4);
-    for (size_t i = 0; i < COUNT(keys); i++)
-        ck_assert(json_equal(json_object_get(unknown->json, keys[i]),
-                             json_object_get(wrong->json, keys[i])));
-    ck_assert_str_eq(answer_text(unknown, "message"), "Unauthorized");
-    ck_assert_str_eq(answer_header(unknown, "WWW-Authenticate"),
-                     answer_header(wrong, "WWW-Authenticate"));
-}
-
 TEST(the_account_status_is_shown_only_after_the_correct_password)
 {
     static const char *const states[][2] = {{"Pending", "Your account is pending approval"},
@@ -314,6 +298,7 @@ TEST(unknown_credentials_of_any_form_are_401)
     static const char *const pairs[][2] = {
         {"known", "12345678"},
         {"known@example.com", ""},
+        {"known@example.com", "a guess"},
         {"", ""},
         {"", "12345678"},
         {"@", "12345678"},
@@ -324,8 +309,13 @@ TEST(unknown_credentials_of_any_form_are_401)
     };
     struct answer *usual = login("nobody@example.com", "12345678", 401);
 
-    for (size_t i = 0; i < COUNT(pairs); i++)
-        ck_assert_uint_eq(login(pairs[i][0], pairs[i][1], 401)->length, usual->length);
+    for (size_t i = 0; i < COUNT(pairs); i++) {
+        struct answer *answer = login(pairs[i][0], pairs[i][1], 401);
+
+        ck_assert_uint_eq(answer->length, usual->length);
+        ck_assert_str_eq(answer_header(answer, "WWW-Authenticate"),
+                         answer_header(usual, "WWW-Authenticate"));
+    }
     login(text_repeated("known@example.com", 1500), "12345678", 401);
 }
 

@@ -292,18 +292,4 @@ TEST(a_revoked_token_stays_revoked_if_redis_is_flushed_or_restarted)
     ask(bearer(person_login(host, person)), 200, NULL, "GET /api/auth/me");
 }
 
-/* A host that starts later, with nothing in memory, gives the same responses. */
-TEST(a_host_started_later_refuses_revoked_tokens)
-{
-    struct person *person = person_make(host, admin, "restart", NULL);
-    const char *gone = person->token, *good = person_login(host, person);
-
-    ask(bearer(gone), 200, NULL, "POST /api/auth/logout");
-    struct host *late =
-        host_start(&(struct host_spec){.name = "sessions-late", .database = "sessions"});
-
-    ask_on(late, bearer(gone), 401, REVOKED, "GET /api/auth/me");
-    ask_on(late, bearer(good), 200, NULL, "GET /api/auth/me");
-}
-
 PAIR_SUITE(sessions, 60)

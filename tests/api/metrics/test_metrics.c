@@ -15,7 +15,11 @@ enum { PLACES = 4, CROWD = 20 };
 static void set_up(void)
 {
     stage_open(&(struct host_spec){
-        .name = database, .modules = MODULES, .http = "  slow_request: 150\n", .redis_ms = 10000});
+        .name = database,
+        .modules = MODULES,
+        .http = "  slow_request: 150\n",
+        .redis_ms = 10000,
+        .auth = "  argon2_memory: 64\n  argon2_rounds: 1\n  login_failures_per_account: 2\n"});
     platform = person_make(host, admin, "measured", NULL);
 }
 
@@ -201,13 +205,30 @@ TEST(logins_are_counted_by_outcome)
 
     ask(NULL, 403, NULL, "POST /api/auth/login {'username':'%s','password':'%s'}", pending->email,
         pending->password);
+    for (int i = 0; i < 2; i++) /* the 403 counts as a failure, too */
+        ask(NULL, i ? 429 : 401, NULL,
+            "POST /api/auth/login {'username':'%s','password':'a guess'}", pending->email);
+    struct person *damaged = person_make(host, admin, "measured-damaged", NULL);
+
+    /* the text, the salt or the hash is incomplete */
+    EACH_TEXT (stored, "$argon2id$", "$argon2id$v=19$m=64,t=1,p=1$AAAA$AAAA",
+               "$argon2id$v=19$m=64,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAA") {
+        sql_run(db, text("UPDATE auth_account SET password = '%s' WHERE email = '%s'", stored,
+                         damaged->email));
+        ask(NULL, 500, "The stored password cannot be read",
+            "POST /api/auth/login {'username':'%s','password':'a guess'}", damaged->email);
+    }
     struct exposition *after = exposition_get(host, admin->token);
-    static const char *const outcomes[] = {"done", "refused", "not_admitted"};
+    static const struct {
+        const char *outcome;
+        int count;
+    } rows[] = {{"done", 2}, {"refused", 2}, {"not_admitted", 1}, {"throttled", 1}, {"failed", 3}};
 
-    for (size_t i = 0; i < 3; i++) {
-        const char *labels = text("outcome=\"%s\"", outcomes[i]);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *labels = text("outcome=\"%s\"", rows[i].outcome);
 
-        ck_assert_msg(value(after, name, labels) == value(before, name, labels) + 1, "%s", labels);
+        ck_assert_double_eq(value(after, name, labels),
+                            value(before, name, labels) + rows[i].count);
     }
 }
 
