@@ -267,10 +267,15 @@ TEST(the_organization_is_the_one_in_which_the_caller_acts)
     ask(api, 404, NULL, "PATCH /api/device-group/" NO_ID " {'name':'n'}");
     expect_json(record_of(query), text("{'organization':%jd}", own));
     ck_assert_uint_eq(records(text("%s&organizationId=7", query)), 1);
-    ask(api, 201, NULL, "POST /api/organization {'name':'Developer 2'}");
+    int64_t second =
+        answer_int(ask(api, 201, NULL, "POST /api/organization {'name':'Developer 2'}"), "id");
+
     person_login(host, api);
-    ask(api, 404, NULL, "PATCH /api/device-group/" NO_ID "?organizationId=%jd {'name':'n'}", own);
-    WAIT_UNTIL(records(text("%s&organizationId=%jd", query, own)) == 2, SOON_MS);
+    for (int64_t id = own; id; id = id == own ? second : 0) {
+        ask(api, 404, NULL, "PATCH /api/device-group/" NO_ID "?organizationId=%jd {'name':'n'}",
+            id);
+        WAIT_UNTIL(records(text("%s&organizationId=%jd", query, id)) == 1 + (id == own), SOON_MS);
+    }
 }
 
 TEST(undeclared_members_and_files_are_named)
@@ -281,6 +286,14 @@ TEST(undeclared_members_and_files_are_named)
     ask(person, 404, NULL, "PATCH /api/device/careless {'siteName':'s','odd':'its value'}");
     expect_json(record_of("target=/api/device/careless"),
                 "{'fields':{'siteName':'s','odd':'(absent)','_omitted':['odd']}}");
+    for (int more = 0; more < 2; more++) { /* up to 4 KiB in all, with the value "s" */
+        const char *name = text_repeated("n", 4093 + (size_t)more);
+
+        ask(person, 404, NULL, "PATCH /api/device/full-%d {'siteName':'s','%s':1}", more, name);
+        expect_json(record_of(text("target=/api/device/full-%d", more)),
+                    text("{'fields':{'_omitted':%s%s%s}}", more ? "'(absent)" : "['",
+                         more ? "" : name, more ? "'" : "']"));
+    }
     upload_file(&body, files_fields[0], "deed.pdf", "%PDF-1.4", 8);
     ck_status(files_post(host, person, &body), 201);
     expect_json(record_of("target=careless-1"),

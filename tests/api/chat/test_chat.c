@@ -265,6 +265,8 @@ TEST(the_pages_of_chains_and_lists_are_complete)
     ck_assert_uint_eq(talk_length(host, platform, &talk), LONG + 1);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         expect_pages(chain, limits[i]);
+    EACH_TEXT (pages, text("%s?order=desc", chain), "/api/chat/search?q=page+entry")
+        ck_assert_uint_eq(json_array_size(ask(platform, 200, NULL, "GET %s", pages)->json), 50);
     ask(platform, 200, "[]", "GET %s?after=%d", chain, LONG + 1);
     ask(platform, 400, NULL, "GET %s?limit=0", chain);
     ask(platform, 400, NULL, "GET %s?after=-1", chain);

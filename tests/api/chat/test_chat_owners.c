@@ -103,6 +103,20 @@ TEST(only_the_owner_shares_a_conversation)
     ask(admin, 404, NULL, "POST /api/chat/conversations/987654321/share");
 }
 
+/* The host could have missed the notification about any conversation. */
+TEST(a_notification_without_an_id_empties_the_cache_of_conversations)
+{
+    const char *email = "cached@shop.example";
+    struct talk talk = talk_start(host, k, email, "x@shop.example", NULL);
+    PGconn *own = database_connect(the_postgres, "chat_owners");
+
+    ck_status(talk_post(host, k, &talk, email, "in the cache"), 201);
+    sql_run(own, text("UPDATE chat_conversation SET organisation = NULL WHERE id = %jd", talk.id));
+    sql_run(own, "SELECT pg_notify('busbar_chat', '')");
+    WAIT_UNTIL(talk_post(host, k, &talk, email, "not in the cache")->status == 404, SOON_MS);
+    PQfinish(own);
+}
+
 /* Admins and callers of the organization close and reopen, on any host; a message reopens, too. */
 TEST(a_closed_conversation_is_open_again_after_a_message)
 {
