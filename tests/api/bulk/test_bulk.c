@@ -136,9 +136,9 @@ TEST(a_batch_that_fails_because_of_the_database_is_retried_later)
 
     sql_trigger(db, "BEFORE INSERT ON heap_thing FOR EACH ROW", "RAISE disk_full");
     ck_status(bulk_post(m, id, "confirm"), 200);
-    WAIT_UNTIL(host_logged(host, text("%s failed and is retried: 53100", id)), 5000);
-    sql_run(db, SQL_TRIGGER_DROP);
     sql_soon(db, text("SELECT count(*) FROM bulk_job WHERE id = '%s' AND retry_at > now()", id));
+    sql_run(db, SQL_TRIGGER_DROP);
+    WAIT_UNTIL(host_logged(host, text("%s failed and is retried: 53100", id)), 5000);
     sql_run(db, text("UPDATE bulk_job SET retry_at = now() WHERE id = '%s'", id));
     bulk_rows(bulk_await(m, id, "finished"), "1 x1 success\n");
 }
