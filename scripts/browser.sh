@@ -21,10 +21,14 @@ may_sandbox() {
 # Runs the tests against the service, which must be ready, and writes their results in TAP format to tap.log.
 browser_run() { # DIRECTORY PORT [NAME…]
     local place=$1 port=$2
+    local -a child_view as=()
     shift 2
+    choose_host_user
+    open_view "$top" "$(realpath "$top/build")"
+    [ "$host_user" = "$(id -un)" ] || as=("${child_view[@]}" setpriv --reuid "$host_user" --regid "$(id -g "$host_user")" --init-groups --)
     BUSBAR_BASE=http://127.0.0.1:$port BUSBAR_PASSWORD=$(cat "$place/var/admin.password") \
         BUSBAR_CONTROL=$place/var/run/host/control.sock BUSBAR_PROGRAM=$top/build/release/root/bin/busbar \
-        BUSBAR_SANDBOX=$(may_sandbox && echo 1) BUSBAR_PICTURES=$place/pictures \
+        BUSBAR_AS=$(printf '%s\n' "${as[@]}") BUSBAR_SANDBOX=$(may_sandbox && echo 1) BUSBAR_PICTURES=$place/pictures \
         BUSBAR_CHROMIUM=$(command -v chromium-headless-shell) \
         node --test-reporter=tap "$top/tests/browser/main.js" "$@" >"$place/tap.log" 2>&1
 }

@@ -25,11 +25,11 @@ function environment () {
 async function another (at = 0) {
   const own = environment()
   const port = at || await freePort()
-  const { uid, gid } = fs.statSync(control)
-  const host = spawn(process.env.BUSBAR_PROGRAM, ['-c', own.BUSBAR_CONF, 'serve'], {
+  const as = process.env.BUSBAR_AS.split('\n').filter(Boolean) // the user of the first host
+  const [program, ...words] = [...as, process.env.BUSBAR_PROGRAM, '-c', own.BUSBAR_CONF, 'serve']
+  const host = spawn(program, words, {
     env: { PATH: process.env.PATH, ...own, BUSBAR_PORT: String(port), BUSBAR_CONTROL: `${path.dirname(control)}/second.sock` },
-    stdio: 'ignore',
-    ...(process.getuid() === 0 && { uid, gid })
+    stdio: 'ignore'
   })
   const there = `http://127.0.0.1:${port}`
   const ended = new Promise((resolve) => host.once('exit', resolve))

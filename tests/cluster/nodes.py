@@ -107,7 +107,7 @@ class Programs:
             ["ip", "netns", "exec", self.network.namespace(machine), "setpriv", f"--reuid={SERVICE}",
              f"--regid={SERVICE}", "--init-groups", "--reset-env", "env", *(f"{k}={v}" for k, v in environment.items()),
              "PATH=/usr/sbin:/usr/bin:/sbin:/bin", *words],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/")
 
     def send(self, key, number):
         os.killpg(self.running[key].pid, number)  # busbar's supervisor, and the process that it supervises
