@@ -35,43 +35,38 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
   kind?: 'main' | 'plain' | 'risk' | 'danger' | 'link' | 'quiet', icon?: LucideIcon
 }
 
-/*
- * A button that is disabled while it works loses the focus, to the page or to its dialog, and gets it back
- * afterwards. If the button no longer exists then, its dialog or the view gets the focus; a dialog that closes
- * moves the focus itself.
- */
-function useFocus (button: RefObject<HTMLButtonElement | null>, disabled = false) {
-  const had = useRef(false)
-  const isLost = () => document.activeElement === document.body
-
-  useLayoutEffect(() => {
-    if (!disabled && had.current && document.activeElement?.contains(button.current)) button.current?.focus({ preventScroll: true })
-    had.current = disabled && document.activeElement === button.current
-  }, [disabled])
+/* If a button that has the focus no longer exists, its dialog or the view gets the focus; a dialog that closes moves the focus itself. */
+function useFocus (button: RefObject<HTMLButtonElement | null>) {
   useLayoutEffect(() => {
     const own = button.current
     return () => {
-      if (!had.current && document.activeElement !== own) return
+      if (document.activeElement !== own) return
       const around = own?.closest<HTMLElement>('[role=dialog]') ?? view()
-      setTimeout(() => { if (isLost()) around?.focus({ preventScroll: true }) })
+      setTimeout(() => { if (document.activeElement === document.body) around?.focus({ preventScroll: true }) })
     }
   }, [])
 }
 
-/* A `quiet` button has no border: for actions in the rows of tables. A button with only an icon needs an aria-label. */
+/*
+ * A `quiet` button has no border: for actions in the rows of tables. A button with only an icon needs an aria-label.
+ * A disabled button keeps the focus, because many are disabled only while they work, so it does not use the attribute `disabled`.
+ */
 export function Button ({
   kind = 'plain',
   type = 'button',
   className = '',
   icon: Icon,
   children,
+  disabled,
+  onClick,
   ...rest
 }: ButtonProps) {
   const button = useRef<HTMLButtonElement>(null)
 
-  useFocus(button, rest.disabled)
+  useFocus(button)
   return (
-    <button ref={button} type={type} className={`button ${kind} ${className}`} {...rest}>
+    <button ref={button} type={type} className={`button ${kind} ${className}`} aria-disabled={disabled}
+      onClick={disabled ? (e) => e.preventDefault() : onClick} {...rest}>
       {Icon && <Icon />}
       {children}
     </button>
