@@ -196,17 +196,18 @@ lint_docs() {
 }
 
 # Sets `promtool`. Debian's package prometheus needs 100 MB with its dependencies, so this function takes only promtool
-# (48 MB) from the package, if it is not installed.
+# (48 MB) from the package, if it is not installed. Since Debian 13 it has its own package.
 need_promtool() {
-    local place=$top/build/promtool
+    local place=$top/build/promtool package=promtool
 
     promtool=$(command -v promtool) && return 0
     promtool=$place/promtool
     [ ! -x "$promtool" ] || return 0
     mkdir -p "$place"
-    (cd "$place" && apt-get -o APT::Sandbox::User=root download prometheus >/dev/null &&
-        dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/promtool
-        rm -f prometheus_*.deb)
+    apt-cache show promtool >/dev/null 2>&1 || package=prometheus
+    (cd "$place" && apt-get -o APT::Sandbox::User=root download "$package" >/dev/null &&
+        dpkg-deb --fsys-tarfile "$package"_*.deb | tar -x --strip-components=3 ./usr/bin/promtool
+        rm -f "$package"_*.deb)
     [ -x "$promtool" ]
 }
 
