@@ -115,7 +115,7 @@ test_packages=(abigail-tools check clang clang-tidy clang-format cppcheck curl d
     libclang-rt-dev man-db mandoc nats-server openssl pgbackrest pgbouncer procps python3 python3-aiosmtpd rclone rustc socat systemd
     xz-utils)
 contract_packages=(python3-venv)
-cluster_packages=(etcd-server haproxy iproute2 nftables patroni postgresql redis-sentinel)
+cluster_packages=(etcd-server haproxy iproute2 nftables patroni postgresql python3-etcd redis-sentinel)
 
 missing_packages() {
     local package

@@ -24,12 +24,12 @@ static struct wire_answer *get(const char *path, const char *headers, int status
 
 TEST(a_valid_request_id_is_returned_and_another_replaced)
 {
-    EACH_TEXT (sane, "a", "550e8400-e29b-41d4-a716-446655440000", "A.b_c-9", text("%064d", 0))
+    EACH_TEXT (sane, "a", "550e8400-e29b-41d4-a716-446655440000", "A.b_c-9", text_repeated("7", 64))
         ck_assert_str_eq(
             wire_header(get("/api/nope", text("X-Request-Id: %s", sane), 404), "X-Request-Id"),
             sane);
-    EACH_TEXT (strange, "", "a b", "<script>", "a\"b", "a;b", "a=b", text("%065d", 0), "\xc3\xa9",
-               "${jndi:ldap://x}") {
+    EACH_TEXT (strange, "", "a b", "<script>", "a\"b", "a;b", "a=b", text_repeated("7", 65),
+               "\xc3\xa9", "${jndi:ldap://x}") {
         const char *id =
             wire_header(get("/api/nope", text("X-Request-Id: %s", strange), 404), "X-Request-Id");
 
