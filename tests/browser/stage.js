@@ -160,6 +160,8 @@ const chain = (page) => page.getByRole('log')
 /* Types the name that a dialog asks for before an action that cannot be undone, and starts the action. */
 async function confirm (dialog, name, action = 'Delete') {
   assert.ok(await button(dialog, action).isDisabled(), 'the name is not typed yet')
+  await button(dialog, action).dispatchEvent('click')
+  assert.ok(await dialog.isVisible(), 'a disabled button does nothing')
   await dialog.getByLabel('To confirm, type:').fill(name)
   await button(dialog, action).click()
 }

@@ -35,7 +35,10 @@ type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
   kind?: 'main' | 'plain' | 'risk' | 'danger' | 'link' | 'quiet', icon?: LucideIcon
 }
 
-/* If a button that has the focus no longer exists, its dialog or the view gets the focus; a dialog that closes moves the focus itself. */
+/*
+ * When a focused button is removed, its dialog or the view gets the focus. If the dialog closes, it moves the focus
+ * itself.
+ */
 function useFocus (button: RefObject<HTMLButtonElement | null>) {
   useLayoutEffect(() => {
     const own = button.current
@@ -49,7 +52,8 @@ function useFocus (button: RefObject<HTMLButtonElement | null>) {
 
 /*
  * A `quiet` button has no border: for actions in the rows of tables. A button with only an icon needs an aria-label.
- * A disabled button keeps the focus, because many are disabled only while they work, so it does not use the attribute `disabled`.
+ * Disabled buttons use aria-disabled instead of `disabled`, so that they keep the focus: many are disabled only while
+ * they work.
  */
 export function Button ({
   kind = 'plain',
@@ -65,8 +69,8 @@ export function Button ({
 
   useFocus(button)
   return (
-    <button ref={button} type={type} className={`button ${kind} ${className}`} aria-disabled={disabled}
-      onClick={disabled ? (e) => e.preventDefault() : onClick} {...rest}>
+    <button ref={button} type={type} className={`button ${kind} ${className}`} {...rest} aria-disabled={disabled}
+      onClick={disabled ? (e) => { e.preventDefault(); e.stopPropagation() } : onClick}>
       {Icon && <Icon />}
       {children}
     </button>
