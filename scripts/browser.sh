@@ -20,7 +20,7 @@ may_sandbox() {
 
 # Runs the tests against the service, which must be ready, and writes their results in TAP format to tap.log.
 browser_run() { # DIRECTORY PORT [NAME…]
-    local place=$1 port=$2
+    local place=$1 port=$2 host_user
     local -a child_view as=()
     shift 2
     choose_host_user

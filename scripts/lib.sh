@@ -485,8 +485,9 @@ closed_to_host() { # PATH
     done <<<"$1/"
 }
 
-# A checkout in /root is closed to the host's user. In this case, sets `child_view` to a command that runs the host in a
-# mount namespace in which that directory contains only the given paths.
+# A checkout in /root is closed to `host_user`, the user of the host in ./start and of Patroni in ./test. In this case,
+# sets `child_view` to a command that runs a program in a mount namespace in which that directory contains only the given
+# paths.
 open_view() { # PATH…
     local path closed=
     local -a inner=()
