@@ -196,7 +196,7 @@ lint_docs() {
 }
 
 # Sets `promtool`. Debian's package prometheus needs 100 MB with its dependencies, so this function takes only promtool
-# (48 MB) from the package, if it is not installed. Since Debian 13 it has its own package.
+# (48 MB) from the package, if it is not installed. Debian 13 has a separate package promtool.
 need_promtool() {
     local place=$top/build/promtool package=promtool
 

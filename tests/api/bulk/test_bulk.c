@@ -129,7 +129,7 @@ TEST(a_row_that_failed_the_check_is_stored_if_the_reason_is_gone)
     sql_is(db, 1, "SELECT count(*) FROM bulk_job WHERE id = '%s' AND bytes < %jd", id, bytes);
 }
 
-/* The rows are not the reason, so none of them fails. */
+/* The database is the reason, so no row fails. */
 TEST(a_batch_that_fails_because_of_the_database_is_retried_later)
 {
     const char *id = bulk_id(bulk_things(m, "name,amount\nx1,1\n"));

@@ -236,7 +236,10 @@ TEST(the_log_is_filtered_by_properties_of_devices)
     ask(m, 200, "[{}]", "GET %s", next_page(page));
 }
 
-/* Like the test above, with more devices than are looked up one by one; the others come first. */
+/*
+ * Like the test above, with more devices than are looked up one by one. The 100 added devices come
+ * first.
+ */
 TEST(the_log_is_filtered_by_properties_of_many_devices)
 {
     struct person *m = three_devices("filters.many");

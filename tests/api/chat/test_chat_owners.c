@@ -103,7 +103,7 @@ TEST(only_the_owner_shares_a_conversation)
     ask(admin, 404, NULL, "POST /api/chat/conversations/987654321/share");
 }
 
-/* The host could have missed the notification about any conversation. */
+/* After a notification without an id, any conversation may have changed. */
 TEST(a_notification_without_an_id_empties_the_cache_of_conversations)
 {
     const char *email = "cached@shop.example";

@@ -78,7 +78,7 @@ TEST(json_and_multipart_create_the_same_device)
     ck_assert_msg(json_equal(multipart->json, json->json), "%s\n%s", multipart->body, json->body);
 }
 
-TEST(the_fields_are_required_and_have_the_name_of_their_route)
+TEST(the_part_with_the_fields_is_required_and_has_another_name_for_each_route)
 {
     struct upload_body body = {NULL, 0};
 
@@ -257,7 +257,7 @@ TEST(stored_file_names_cannot_inject_headers)
     ck_assert_str_eq(answer_header(document_get("Stored%20name", made, 1), "Content-Disposition"),
                      text("attachment; filename=\"%s\"; filename*=UTF-8''%s",
                           text_repeated("n", 120), text_repeated("n", 120)));
-    /* the characters of each omitted range's ends are omitted, and those next to it are not */
+    /* Both ends of each omitted range are omitted; their neighbors are kept. */
     sql_text(db,
              "UPDATE device_document SET name = E'a\"\\r\\nX-Y: z\\x1f\\x7f\\u0080\\u009f;%.txt"
              "\\u200e\\u200f\\u202a\\u202e\\u2066\\u2069~"

@@ -39,7 +39,9 @@ TEST_EACH(an_invalid_filter_is_refused_with_its_place, sizeof refused / sizeof *
                   answer->body);
 }
 
-/* Each filter has one byte, condition or text too many, unless the list begins after `cut` bytes.
+/*
+ * Each `list` is one byte, condition or text too long. Without its first `cut` bytes it has the
+ * permitted length.
  */
 TEST(a_filter_is_limited_in_bytes_conditions_and_searched_texts)
 {

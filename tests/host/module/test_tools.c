@@ -297,7 +297,10 @@ TEST(inspect_shows_a_module_that_is_not_loaded)
                                                            "a module");
 }
 
-/* Removes what a reader sees and what other tests compare; it leaves the rules. */
+/*
+ * Removes texts for readers, and members that other tests compare. Names, types, limits and roles
+ * remain.
+ */
 static void remove_texts(json_t *value)
 {
     const char *name;
@@ -324,8 +327,8 @@ static void add_line(FILE *file, const char *module, const json_t *value)
 }
 
 /*
- * A changed limit, role or name breaks clients, so it must be changed in the list, too. After a
- * failure, the directory of the kept run has the new list.
+ * Clients depend on limits, roles and names. If one of them changes, the list must change, too.
+ * After a failure, the directory of the kept run has the new list.
  */
 TEST(modules_declare_what_declarations_txt_lists)
 {
