@@ -170,12 +170,22 @@ struct answer *answer_expect(struct answer *answer, long status, const char *fil
     return answer;
 }
 
+void error_hides_internals(const char *headers, const char *body)
+{
+    ck_assert_ptr_null(header_in(headers, "Server"));
+    ck_assert_ptr_null(header_in(headers, "X-Powered-By"));
+    EACH_TEXT (part, "SQL", "postgres", "pg_", "microhttpd", "/core/", ".c:", "select ", "auth_")
+        ck_assert_msg(!strstr(headers, part) && !strstr(body, part), "%s in %s%s", part, headers,
+                      body);
+}
+
 struct answer *answer_expect_error(struct answer *answer, long status, const char *message,
                                    const char *file, int line)
 {
     answer_expect(answer, status, file, line);
     const char *said = answer_text(answer, "message");
 
+    error_hides_internals(answer->headers, answer->body);
     ck_assert_int_eq(answer_int(answer, "statusCode"), status);
     answer_text(answer, "error");
     ck_assert_str_eq(answer_text(answer, "requestId"), answer_header(answer, "X-Request-Id"));

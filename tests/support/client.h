@@ -63,6 +63,9 @@ void answer_warns(const struct answer *answer, const char *text);
 #define ck_status(got, expected) answer_expect((got), (expected), __FILE__, __LINE__)
 struct answer *answer_expect(struct answer *answer, long status, const char *file, int line);
 
+/* Fails the test if an error names the programs, files or tables of the host. */
+void error_hides_internals(const char *headers, const char *body);
+
 /* Also requires the service's error body, with a message that begins with `message`, and the header
  * Retry-After of a 429 or 503. */
 #define ck_error(got, expected, message)                                                           \

@@ -272,12 +272,15 @@ TEST(a_revoked_token_stays_revoked_if_redis_is_flushed_or_restarted)
 {
     pid_t pid;
     const char *redis = redis_make("redis-sessions", &pid);
+    struct person *early = person_make(host, admin, "restart", NULL);
 
+    ask(early, 200, NULL, "POST /api/auth/logout");
     host = host_start(
         &(struct host_spec){.name = "sessions-redis", .database = "sessions", .redis = redis});
     struct person *person = person_make(host, admin, "redis", NULL);
     const char *gone = person->token, *good = person_login(host, person);
 
+    ask(early, 401, REVOKED, "GET /api/auth/me");
     ask(bearer(gone), 200, NULL, "POST /api/auth/logout");
     redis_command(redis, "flushall");
     ask(bearer(gone), 401, REVOKED, "GET /api/auth/me");

@@ -2,6 +2,8 @@
  * Tokens: anything that is not a valid token of this service gets a 401, costs nothing and leaves
  * nothing. Forgeries that need the service's secret are in tests/unit/modules/auth/test_token.c.
  */
+#include <poll.h>
+
 #include "exchange.h"
 #include "forge.h"
 
@@ -112,6 +114,19 @@ TEST(a_token_with_an_unknown_kid_is_401)
     sql_is(db, keys, "SELECT count(*) FROM auth_key");
     PQfinish(db);
     ck_status(me(person->token), 200);
+}
+
+TEST(keys_in_the_token_header_are_neither_used_nor_fetched)
+{
+    int port, fd = port_listen(&port);
+    const char *url = text("\"http://127.0.0.1:%d/keys.json\"", port);
+    struct pollfd waiting = {.fd = fd, .events = POLLIN};
+
+    EACH_TEXT (member, "jku", "x5u") {
+        refused(forged(with_member(header, member, url), payload, "SHA256", "secret"));
+        refused(assembled(with_member(header, member, url), payload, signature));
+    }
+    ck_assert_msg(poll(&waiting, 1, 0) == 0, "the host fetched a key from outside");
 }
 
 TEST(a_host_with_other_secrets_keys_refuses_tokens_and_logins)

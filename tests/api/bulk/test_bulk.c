@@ -61,6 +61,16 @@ TEST(failed_rows_are_reported_and_the_other_rows_are_stored)
                                     "header line has 3\"\r\n");
 }
 
+/* FNV-1a, for example, gives these names the same 64 bits. */
+TEST(names_with_equal_hashes_do_not_contradict_each_other)
+{
+    const char *id =
+        bulk_id(bulk_things(m, "name,amount\n8yn0iYCKYHlIj4-BwPqk,1\nGReLUrM4wMqfg9yzV3KQ,1\n"));
+
+    bulk_rows(bulk_log_of(m, id, ""),
+              "1 8yn0iYCKYHlIj4-BwPqk pending\n2 GReLUrM4wMqfg9yzV3KQ pending\n");
+}
+
 /* After a correction, the failed rows can be uploaded with their column of errors. */
 TEST(failed_rows_can_be_corrected_and_uploaded_again)
 {

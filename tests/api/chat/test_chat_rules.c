@@ -105,6 +105,9 @@ TEST(a_conversation_of_others_is_404_and_unchanged)
     ck_error(talk_read(host, b, &talk, a->email), 404, "");
     ck_error(talk_read(host, a, &talk, b->email), 403, "");
     ck_assert_uint_eq(talk_length(host, a, &talk), 2);
+    talk = talk_start(host, a, a->email, b->email, "O07");
+    ck_error(talk_post(host, a, &talk, b->email, "O07 entry"), 403, "");
+    ck_assert_uint_eq(talk_length(host, a, &talk), 1);
 }
 
 /* A user starts only conversations that it is in; participants differ and need no account. */

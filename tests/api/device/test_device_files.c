@@ -85,6 +85,12 @@ TEST(the_part_with_the_fields_is_required_and_has_another_name_for_each_route)
     upload_file(&body, "SF_02C", "x", "1", 1);
     refuses(&body, "Parts", "deviceToRegister");
     body = files_named("Parts");
+    upload_file(&body, "FORM_SF_03", "x", "1", 1);
+    refuses(&body, "Parts", "FORM_SF_03");
+    body = files_named("Parts");
+    upload_field(&body, "deviceToRegister", "{}");
+    refuses(&body, "Parts", "deviceToRegister");
+    body = files_named("Parts");
     upload_field(&body, "deviceToUpdate", "{\"externalId\":\"Parts\"}");
     upload_file(&body, "SF_02C[0]", "x", "1", 1);
     files_refused(host, m, store, &body, 400, "Parts");

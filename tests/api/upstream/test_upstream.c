@@ -209,6 +209,14 @@ TEST(forbidden_addresses_and_ports_are_refused)
     ck_error(relay(host, "{ss}", "url", "http://127.0.0.1:6379/"), 502, "Could");
 }
 
+TEST(the_default_rules_refuse_the_machine_itself)
+{
+    struct host_spec spec = relay_spec("upstream_closed", NULL);
+
+    ck_error(relay(relay_start(&spec), "{ss}", "url", "http://127.0.0.1/"), 502,
+             "The URL of the request must");
+}
+
 #define URL "url", "http://127.0.0.1:9/"
 
 TEST(invalid_methods_and_headers_are_refused)

@@ -11,7 +11,7 @@
 #define CHUNKED POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n"
 #define GET(target) "GET " target " HTTP/1.1\r\nHost: x\r\n\r\n"
 
-enum { BODY_MAX = 32768 };
+enum { PIPELINED = 1000, BODY_MAX = 32768 };
 
 static struct host *host;
 
@@ -115,6 +115,20 @@ TEST(endless_chunk_extensions_and_trailers_are_refused)
     /* each is small enough, but all together exceed the limit */
     wire_exchange(host, text(CHUNKED "%s", text_repeated(text("1;a=%0900d\r\n0\r\n", 0), 40)),
                   "400 end");
+}
+
+TEST(a_thousand_pipelined_requests_are_answered_in_order)
+{
+    struct wire *wire = wire_open(host);
+
+    for (int i = 0; i < PIPELINED; i++)
+        wire_say(wire, GET_HEALTH "X-Request-Id: number-%d\r\n\r\n", i);
+    for (int i = 0; i < PIPELINED; i++) {
+        struct wire_answer *answer = wire_read(wire, 10000);
+
+        ck_assert_msg(answer && answer->status == 200, "no answer to number %d", i);
+        ck_assert_str_eq(wire_header(answer, "X-Request-Id"), text("number-%d", i));
+    }
 }
 
 /* The part of the target that a response repeats must fit into a head of libmicrohttpd. */

@@ -1,4 +1,6 @@
 /* Field tables for JSON and text: accepted values, normalization, and the wording of problems. */
+#include <utf8proc.h>
+
 #include "core/lib/field.h"
 #include "core/lib/json.h"
 #include "core/lib/text.h"
@@ -625,6 +627,30 @@ TEST(names_with_invisible_or_unnormalized_characters_are_refused)
                "123456789")
         text_fails("name", bad);
     text_passes("entry", "Cafe\xCC\x81\n", "Cafe\xCC\x81\n");
+}
+
+/* Folding a text twice must change nothing more. Letters without case are skipped. */
+TEST(case_folding_twice_changes_nothing_more)
+{
+    struct arena *own = arena_new();
+
+    for (int32_t code = 1; code < 0x110000; code++) {
+        utf8proc_category_t category = utf8proc_category(code);
+        unsigned char text[5] = "";
+
+        if (code % 1000 == 0) {
+            arena_free(own);
+            own = arena_new();
+        }
+        if (category == UTF8PROC_CATEGORY_CN || category == UTF8PROC_CATEGORY_CS ||
+            category == UTF8PROC_CATEGORY_CO || category == UTF8PROC_CATEGORY_LO)
+            continue;
+        text[utf8proc_encode_char(code, text)] = '\0';
+        const char *once = unicode_fold((char *)text, own);
+
+        ck_assert_msg(!strcmp(unicode_fold(once, own), once), "U+%04X", (unsigned)code);
+    }
+    arena_free(own);
 }
 
 static long allowed;

@@ -98,6 +98,21 @@ TEST(depth_is_limited_to_64_without_brackets_in_strings)
     json_decref(value);
 }
 
+TEST(an_object_may_have_100000_keys)
+{
+    struct json_problem problem;
+    char *text = malloc(100000 * 24), *at = text;
+
+    for (int i = 0; i < 100000; i++)
+        at += sprintf(at, "%c\"key%d\":%d", i ? ',' : '{', i, i);
+    *at++ = '}';
+    json_t *value = json_read(text, (size_t)(at - text), JSON_COMMAS_MAX, &problem);
+
+    free(text);
+    ck_assert_uint_eq(json_object_size(value), 100000);
+    json_decref(value);
+}
+
 TEST(too_many_values_are_refused)
 {
     struct json_problem problem;

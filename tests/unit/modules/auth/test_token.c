@@ -193,9 +193,33 @@ TEST(the_token_header_must_be_exactly_the_expected_one)
                HEADER("\"HS256\"", ",\"kid\":\"" KID KID "\""),
                HEADER("\"HS256\"", KEY ",\"crit\":[\"x\"]"),
                HEADER("\"HS256\"", KEY ",\"jku\":\"http://evil/\""),
-               HEADER("\"none\",\"alg\":\"HS256\"", KEY), "[\"HS256\"]", "\"HS256\"", "{",
-               GOOD_HEADER " x")
+               HEADER("\"HS256\"", KEY ",\"x5u\":\"http://evil/\""),
+               HEADER("\"HS256\"", KEY ",\"jwk\":{}"), HEADER("\"none\",\"alg\":\"HS256\"", KEY),
+               "[\"HS256\"]", "\"HS256\"", "{", GOOD_HEADER " x")
         ck_assert_msg(!good(forge(bad, GOOD_CLAIMS)), "%s", bad);
+}
+
+/* 20 words in five forms each. */
+TEST(tokens_signed_with_common_secrets_are_refused)
+{
+    int tried = 0;
+
+    EACH_TEXT (word, "secret", "password", "changeme", "jwt", "key", "test", "admin", "busbar",
+               "123456", "qwerty", "default", "private", "token", "hs256", "supersecret", "",
+               "letmein", "dev", "example", "root") {
+        EACH_TEXT (form, "", "1", "123", "-key", "your-256-bit-") {
+            bool before = strlen(form) > 4;
+            char guess[64];
+            int length =
+                snprintf(guess, sizeof guess, "%s%s", before ? form : word, before ? word : form);
+            EVP_MAC_CTX *keyed = hmac_context(hmac, guess, (size_t)length);
+
+            ck_assert_msg(!good(forge_with(keyed, GOOD_HEADER, GOOD_CLAIMS)), "%s", guess);
+            EVP_MAC_CTX_free(keyed);
+            tried++;
+        }
+    }
+    ck_assert_int_eq(tried, 100);
 }
 
 /* The right secret, but the MAC of the algorithm that the header names. */

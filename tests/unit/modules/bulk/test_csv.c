@@ -218,6 +218,7 @@ TEST(the_later_of_two_contradicting_rows_is_reported)
         {.from = INT64_MIN, .until = INT64_MAX, .number = 6, .name = {9}},
         {.from = 310, .until = 320, .number = 7},
         {.from = 300, .until = 311, .number = 8},
+        {.from = INT64_MIN, .until = INT64_MAX, .number = 9, .name = {9, [31] = 1}},
     };
     static const int against[][2] = {{4, 2}, {5, 2}, {6, 1}, {8, 7}};
     struct scan_claims claims = {given, sizeof given / sizeof given[0]};
