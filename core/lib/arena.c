@@ -2,6 +2,7 @@
 
 #include "config.h"
 
+#include <sanitizer/asan_interface.h> /* its macros have no effect in builds without AddressSanitizer */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -48,6 +49,9 @@ static size_t arena_aligned(size_t size)
 static _Thread_local struct block *idle;
 static _Thread_local unsigned idle_count;
 
+/* Bytes after each allocation that nobody may access. */
+static const size_t gap = BUSBAR_ASAN ? ALIGNMENT : 0;
+
 static const unsigned idle_max = BUSBAR_SANITIZED ? 0 : IDLE_BLOCKS;
 
 void arena_thread_end(void)
@@ -81,6 +85,7 @@ struct arena *arena_new(void)
                             .end = (char *)first + FIRST_BLOCK,
                             .block_size = FIRST_BLOCK,
                             .size = FIRST_BLOCK};
+    ASAN_POISON_MEMORY_REGION(arena->free, (size_t)(arena->end - arena->free));
     return arena;
 }
 
@@ -110,17 +115,12 @@ static void *block_add(struct arena *arena, size_t size)
     block->next = arena->blocks;
     arena->blocks = block;
     arena_count(arena, size);
+    ASAN_POISON_MEMORY_REGION(block + 1, size - sizeof(struct block));
     return block + 1;
 }
 
-/* Like arena_alloc(), but the memory is not zeroed. */
-static void *arena_take(struct arena *arena, size_t size)
+static void *arena_room(struct arena *arena, size_t size)
 {
-    if (size > LARGEST)
-        return NULL;
-    if (BUSBAR_SANITIZED) /* so that accesses beyond its end are detected */
-        return block_add(arena, sizeof(struct block) + size);
-    size = size ? arena_aligned(size) : ALIGNMENT;
     if (size > (size_t)(arena->end - arena->free)) {
         /* Large allocations get a separate block; the current block stays in use. */
         if (size > FIRST_BLOCK / 2)
@@ -138,6 +138,18 @@ static void *arena_take(struct arena *arena, size_t size)
     void *taken = arena->free;
 
     arena->free += size;
+    return taken;
+}
+
+/* Like arena_alloc(), but the memory is not zeroed. */
+static void *arena_take(struct arena *arena, size_t size)
+{
+    if (size > LARGEST)
+        return NULL;
+    void *taken = arena_room(arena, (size ? arena_aligned(size) : ALIGNMENT) + gap);
+
+    if (taken)
+        ASAN_UNPOISON_MEMORY_REGION(taken, size);
     return taken;
 }
 

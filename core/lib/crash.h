@@ -33,8 +33,8 @@ struct crash_snapshot {
 };
 /*
  * Sends a signal to a thread, and waits until the handler has stored what the thread is doing, with
- * a stack "function (module) < caller …". Returns false if the thread does not respond, or before
- * crash_install(). One caller at a time.
+ * a stack "function (module) < caller …". Returns false if the thread does not respond, or
+ * if crash_install() was not called. One caller at a time.
  */
 bool crash_snapshot(pthread_t thread, struct crash_snapshot *snapshot);
 

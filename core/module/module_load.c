@@ -450,8 +450,8 @@ static void *module_open_in_place(struct arena *arena, const char *path, char *w
         size_t length = strlen(path);
 
         /* removes the path, because module_load() adds it to the message */
-        if (text && !strncmp(text, path, length))
-            text += length + strspn(text + length, ": ");
+        if (text && !strncmp(text, path, length) && !strncmp(text + length, ": ", 2))
+            text += length + 2;
         snprintf(why, why_size, "cannot be loaded: %s", text ? text : "reason unknown");
         return NULL;
     }

@@ -67,7 +67,7 @@ struct filters {
     const char *name;
 };
 
-/* Adds an e-mail unless it, or two other e-mails, are there already. */
+/* Adds an e-mail, unless the list has it already or is full. */
 static void find_add_email(struct filters *filters, const char *email)
 {
     for (size_t i = 0; i < filters->count; i++)
@@ -90,7 +90,7 @@ int chat_find(struct bb_request *rq)
         find_add_email(&filters, participant1);
     if (participant2)
         find_add_email(&filters, participant2);
-    if (!scope.all && !scope.speaks) /* sees no conversation of two other e-mails */
+    if (!scope.all && !scope.speaks) /* sees only conversations in which it takes part */
         find_add_email(&filters, scope.own);
     struct bb_value values[6] = {CHAT_SCOPE_ARGS(&scope)};
     size_t count = 3;

@@ -79,6 +79,7 @@ static int store_call(struct bb_request *rq, enum store_call call, void (*run)(v
     struct store_job *job = arg;
 
     job->store = state->store;
+    job->why[0] = '\0';
     if (bb_offload(rq, job->store->pool, run ? run : job->store->calls[call], arg)) {
         snprintf(job->why, STORE_WHY, "the store is busy");
         return -1;

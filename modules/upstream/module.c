@@ -237,7 +237,7 @@ static struct call *call_new(struct bb_request *rq, struct upstream *upstream,
         good = call_append(call, *value ? bb_format(rq, "%s: %s", name, value)
                                         : bb_format(rq, "%s;", name));
     }
-    if (good) /* has an effect only if the request has no such header */
+    if (good) /* libcurl ignores this entry if the request has the header */
         good = call_append(call, "Content-Type:");
     if (good && !traced)
         good = call_append(call, bb_format(rq, "traceparent: %s", bb_traceparent(rq)));

@@ -36,6 +36,26 @@ struct host *crash_run(const struct crash_bench *bench, const char *order)
     return bench->host;
 }
 
+void crash_go(const struct crash_bench *bench, const char *place)
+{
+    struct host *host = bench->host;
+
+    if (!strcmp(place, "close"))
+        kill(host->pid, SIGTERM);
+    else
+        http(host, "POST", "/crash", NULL, NULL);
+}
+
+bool crash_ended(struct host *host)
+{
+    bool ended = !host->pid;
+
+    WAIT_FOR(ended = ended || process_wait(host->pid, 0, &host->status), ENDED_MS);
+    if (ended)
+        host->pid = 0;
+    return ended;
+}
+
 const char *crash_line(const struct host *host, size_t from)
 {
     return host_logs(host, from, "msg=\"crashed\"");

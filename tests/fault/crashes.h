@@ -5,6 +5,8 @@
 
 #include "client.h"
 
+enum { ENDED_MS = 5000 };
+
 struct crash_bench {
     struct host *host;
     const char *order, *state; /* the file that controls the module; the directory of reports */
@@ -22,6 +24,12 @@ char *crash_module(void);
 
 /* Returns the environment that makes the module read the file `order`. */
 const char *const *crash_environment(const char *order);
+
+/* Makes the host run the code in which the module may crash; expects no response. */
+void crash_go(const struct crash_bench *bench, const char *place);
+
+/* Returns whether the host ends within ENDED_MS; host->status is then its status. */
+bool crash_ended(struct host *host);
 
 /* Returns the first log line about a crash after offset `from`, and the report whose file a line
  * names; both fail the test if there is none. */

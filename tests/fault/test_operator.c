@@ -1,8 +1,9 @@
 /*
  * Operational problems: an address that is in use, a disk for reports that is full, missing or
- * a file, kill -9 of the supervisor and during a reload, a stop while a worker is about to be
- * restarted, many SIGHUPs at once, silent clients of the control socket.
+ * a file, hundreds of reports, kill -9 of the supervisor and during a reload, a stop while a worker
+ * is about to be restarted, many SIGHUPs at once, silent clients of the control socket.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +18,7 @@
 #include "fault/gaps.h"
 #include "receive.h"
 
-enum { SUPERVISOR_KIB = 3 * 1024, HUPS = 2000, SILENT = 40 };
+enum { OLD_REPORTS = 150, KEPT_REPORTS = 100, SUPERVISOR_KIB = 3 * 1024, HUPS = 2000, SILENT = 40 };
 
 /* ---- sockets that are kept open ---- */
 
@@ -144,23 +145,52 @@ TEST(a_worker_killed_with_a_broken_module_restarts_without_it)
 
 /* ---- reports ---- */
 
-/* Returns the log line about the crash. */
-static const char *crash_once(const struct crash_bench *bench)
+static int reports_in(const char *directory)
+{
+    DIR *all = opendir(directory);
+    int count = 0;
+
+    ck_assert_msg(all != NULL, "%s cannot be read", directory);
+    for (const struct dirent *at; (at = readdir(all));)
+        count += !strncmp(at->d_name, "crash-", 6);
+    closedir(all);
+    return count;
+}
+
+static void crash_once(const struct crash_bench *bench)
 {
     pid_t worker = worker_of(bench->host, 0);
     size_t before = host_log_size(bench->host);
 
     file_write(bench->order, "handler segv\n");
-    http(bench->host, "POST", "/crash", NULL, NULL);
+    crash_go(bench, "handler");
     worker_of(bench->host, worker);
+    crash_line(bench->host, before);
     status_soon(bench->host, "/api/health", NULL, 200);
-    return crash_line(bench->host, before);
+}
+
+TEST(the_newest_100_crash_reports_are_kept)
+{
+    struct crash_bench bench = crash_bench("many_reports", "", "");
+    const char *other = text("%s/crash-notes.md", bench.state);
+
+    ck_assert_int_eq(mkdir(bench.state, 0700), 0);
+    for (int i = 0; i < OLD_REPORTS; i++)
+        file_write(text("%s/crash-2020-01-01T00-00-%02d.%03dZ-1.txt", bench.state, i % 60, i), "");
+    file_write(other, "an operator's");
+    crash_run(&bench, NULL);
+    ck_assert_int_eq(reports_in(bench.state), KEPT_REPORTS + 1);
+    crash_once(&bench);
+    ck_assert_int_eq(reports_in(bench.state), KEPT_REPORTS + 1);
+    ck_assert_ptr_nonnull(strstr(crash_report(crash_line(bench.host, 0)), "module: crash"));
+    ck_assert_int_eq(access(other, F_OK), 0);
 }
 
 /* The log line is written even without a directory. */
 static void expect_line_alone(const struct crash_bench *bench)
 {
-    const char *line = crash_once(bench);
+    crash_once(bench);
+    const char *line = crash_line(bench->host, 0);
 
     ck_assert_msg(!strstr(line, " report=") && strstr(line, "module=crash ran=handler"), "%.600s",
                   line);
@@ -206,10 +236,26 @@ TEST(crash_reports_go_to_the_directory_of_the_live_settings)
     host_says(host, 1, "reload");
     ck_assert_int_ne(access(other, F_OK), 0);
     file_write(host->conf, good);
-    ck_assert_ptr_nonnull(strstr(crash_once(&bench), text("=%s/crash-", bench.state)));
+    crash_once(&bench);
+    ck_assert_int_eq(reports_in(bench.state), 1);
     file_write(host->conf, moved);
     host_says(host, 0, "reload");
-    ck_assert_ptr_nonnull(strstr(crash_once(&bench), text("=%s/crash-", other)));
+    crash_once(&bench);
+    ck_assert_int_eq(reports_in(other), 1);
+}
+
+/* The supervisor logs in the same format as the worker, also after a reload. */
+TEST(a_reload_changes_the_log_format_of_the_supervisor)
+{
+    struct host_spec spec = own_port("reload_format", database_make(the_postgres, "reload_format"));
+    struct host *host = host_start(&spec);
+
+    spec.log = "  format: json\n";
+    listen_at(&spec, host, spec.port);
+    host_says(host, 0, "reload");
+    worker_kill(host);
+    host_logs(host, 0, "\"msg\":\"the worker exited and is restarted\"");
+    status_soon(host, "/api/health", NULL, 200);
 }
 
 /* ---- kill -9 and signals ---- */

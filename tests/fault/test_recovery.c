@@ -1,5 +1,5 @@
-/* A module hangs, or crashes at each start; in the suite crash_load it crashes in every possible
- * place. Uses the plain build, because sanitizers have their own signal handlers. */
+/* A module crashes, hangs, or crashes repeatedly; the suite crash_load has every possible place.
+ * Uses the plain build, because sanitizers have their own signal handlers. */
 #include <sys/wait.h>
 
 #include "exposition.h"
@@ -8,6 +8,64 @@
 #include "fault/gaps.h"
 #include "fault/torture.h"
 #include "wire.h"
+
+static const struct place {
+    const char *place, *way;
+    int signal;
+    const char *ran; /* in the log line */
+} places[] = {
+    {"handler", "segv", SIGSEGV, "ran=handler what=\"POST /crash\" request="},
+    {"handler", "overflow", SIGSEGV, "guard=\"the stack of a fiber overflowed\" module=crash"},
+    {"worker", "divide", SIGFPE, "ran=worker what=extra"},
+    {"pool", "segv", SIGSEGV, "ran=pool what=\"deep, POST /crash\" request="},
+    {"constructor", "segv", SIGSEGV, "ran=constructor"},
+    {"open", "segv", SIGSEGV, "ran=open"},
+    {"close", "abort", SIGABRT, "ran=close"},
+};
+
+static void expect_report(const struct host *host, const struct place *place, size_t from)
+{
+    const char *line = crash_line(host, from), *report = crash_report(line);
+
+    ck_assert_msg(strstr(line, place->ran) && strstr(line, "module="), "%s: %.600s", place->place,
+                  line);
+    ck_assert_msg(strstr(report, "crash") && strstr(report, "backtrace:") &&
+                      strstr(report, "build ids:"),
+                  "%s: %.2500s", place->place, report);
+    ck_assert_msg(strstr(report, " at+0x") || !strcmp(place->place, "constructor") ||
+                      !strcmp(place->way, "overflow"),
+                  "%s: %.2500s", place->place, report);
+}
+
+static bool is_at_the_start(const char *place)
+{
+    return !strcmp(place, "open") || !strcmp(place, "constructor");
+}
+
+TEST_EACH(a_crash_is_reported_and_ends_the_process_by_its_signal, sizeof places / sizeof *places)
+{
+    const struct place *place = &places[_i];
+    const char *name = text("crash_%s_%s", place->place, place->way);
+    const char *order = text("%s %s\n", place->place, place->way);
+    struct crash_bench bench = crash_bench(name, "", "");
+    struct host *host = bench.host;
+
+    if (is_at_the_start(place->place)) {
+        file_write(bench.order, order);
+        host_run(host);
+    } else {
+        ck_assert(host_run(host));
+        status_soon(host, "/api/health", NULL, 200);
+        file_write(bench.order, order);
+        crash_go(&bench, place->place);
+    }
+    ck_assert_msg(crash_ended(host), "%s: the host has not ended", place->place);
+    ck_assert_msg(WIFSIGNALED(host->status) && WTERMSIG(host->status) == place->signal,
+                  "%s: wait status %d", place->place, host->status);
+    expect_report(host, place, 0);
+}
+
+/* ---- with the supervisor ---- */
 
 /* Places where a loop can be blocked: how, and how the host reports it. */
 static const struct standstill {

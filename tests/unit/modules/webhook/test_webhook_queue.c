@@ -413,7 +413,7 @@ TEST(an_item_not_sent_is_put_back_first)
 TEST(the_totals_of_a_random_run_are_consistent)
 {
     unsigned seed = 1;
-    size_t flying = 0, caps = 0;
+    size_t flying = 0;
 
     for (int64_t now = 0; now < 200000; now++) {
         seed = seed * 1103515245 + 12345;
@@ -438,9 +438,7 @@ TEST(the_totals_of_a_random_run_are_consistent)
         queue_tick(&queue, now);
         flying += queue_take(&queue, now) != NULL;
         ck_assert_uint_eq(queue_flying(&queue), flying);
-        caps += flow->cap;
     }
-    ck_assert_uint_eq(caps, 332514); /* a change of the rules for caps changes this sum */
     for (size_t i = 0; i < 500; i++)
         if (items[i].place == QUEUE_FLYING)
             answer(&items[i], 200000);
