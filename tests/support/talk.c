@@ -1,3 +1,5 @@
+#include <stdatomic.h>
+
 #include "talk.h"
 #include "exchange.h"
 
@@ -105,6 +107,7 @@ struct pending_call {
     struct answer *answer;
     pthread_barrier_t *together; /* NULL: it does not wait for others */
     pthread_t thread;
+    atomic_bool over;
 };
 
 static void *make_call(void *arg)
@@ -114,6 +117,7 @@ static void *make_call(void *arg)
     if (one->together)
         pthread_barrier_wait(one->together);
     one->answer = http_send(one->host, &one->call);
+    one->over = true;
     return NULL;
 }
 
@@ -130,6 +134,11 @@ static struct pending_call *begin(const struct host *host, const struct call *ca
 struct pending_call *call_begin(const struct host *host, const struct call *call)
 {
     return begin(host, call, NULL);
+}
+
+bool call_is_over(const struct pending_call *pending)
+{
+    return pending->over;
 }
 
 struct answer *call_end(struct pending_call *pending)

@@ -55,6 +55,7 @@ struct answer *page_after(const struct host *host, const struct person *by,
 
 /* Makes a call in a separate thread; call_end() waits for its response and returns it. */
 struct pending_call *call_begin(const struct host *host, const struct call *call);
+bool call_is_over(const struct pending_call *pending);
 struct answer *call_end(struct pending_call *pending);
 
 /* Makes the same call in several threads at once; the responses are in the order of the threads. */

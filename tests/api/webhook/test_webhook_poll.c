@@ -200,7 +200,10 @@ TEST(dropped_events_are_reported_until_the_consumer_begins_again)
 
 /* ---- long polls ---- */
 
-/* Begins a long poll, and returns when it has looked for events; end it with call_end(). */
+/*
+ * Begins a long poll, and returns when it has looked for events, or if it ended early; end it with
+ * call_end(). PostgreSQL shows only the last query of a connection, so one look can remain unseen.
+ */
 static struct pending_call *long_poll(const struct host *at, const struct person *by,
                                       const struct webhook_made *made)
 {
@@ -208,10 +211,13 @@ static struct pending_call *long_poll(const struct host *at, const struct person
     const struct call call = call_by(by, "GET %s/events?wait=25", made->path);
     struct pending_call *poll = call_begin(at, &call);
 
-    sql_soon(db, text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-                      " AND query LIKE '%%webhook_consumer c ON%%' AND query_start > '%s'"
-                      " AND pid <> pg_backend_pid()",
-                      now));
+    const char *looked =
+        text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+             " AND query LIKE '%%webhook_consumer c ON%%' AND query_start > '%s'"
+             " AND pid <> pg_backend_pid()",
+             now);
+
+    WAIT_UNTIL(call_is_over(poll) || sql_number(db, looked) != 0, 60000);
     return poll;
 }
 
