@@ -1,7 +1,7 @@
 #include <stdatomic.h>
 
-#include "talk.h"
 #include "exchange.h"
+#include "talk.h"
 
 struct answer *talk_try(const struct host *host, const struct person *by, const char *user,
                         const char *other, const char *device, const char *entry)
