@@ -303,7 +303,6 @@ TEST(inspect_shows_a_module_that_is_not_loaded)
  */
 static void remove_texts(json_t *value)
 {
-    const char *name;
     json_t *item;
     void *next;
     size_t i;
@@ -313,9 +312,14 @@ static void remove_texts(json_t *value)
         json_object_del(value, text);
     json_array_foreach (value, i, item)
         remove_texts(item);
-    json_object_foreach_safe(value, next, name, item) if (json_array_size(item) > 0 ||
-                                                          !json_is_array(item)) remove_texts(item);
-    else json_object_del(value, name);
+    for (void *at = json_object_iter(value); at; at = next) {
+        next = json_object_iter_next(value, at);
+        item = json_object_iter_value(at);
+        if (json_array_size(item) > 0 || !json_is_array(item))
+            remove_texts(item);
+        else
+            json_object_del(value, json_object_iter_key(at));
+    }
 }
 
 /* Adds the value's JSON as a line to the file. */
