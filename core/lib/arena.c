@@ -119,6 +119,7 @@ static void *block_add(struct arena *arena, size_t size)
     return block + 1;
 }
 
+/* Returns `size` bytes, a multiple of ALIGNMENT, or NULL without memory. */
 static void *arena_room(struct arena *arena, size_t size)
 {
     if (size > (size_t)(arena->end - arena->free)) {

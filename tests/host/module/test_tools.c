@@ -340,6 +340,7 @@ TEST(modules_declare_what_declarations_txt_lists)
     FILE *file = fopen(made, "w");
     glob_t found;
 
+    ck_assert_ptr_nonnull(file);
     ck_assert_int_eq(glob(text("%s/*.so", harness_modules(false)), 0, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         json_t *module =
