@@ -101,6 +101,8 @@ static bool document_same(const json_t *schema, json_t *named)
     size_t more = warns && !knows ? 2 : 0, less = knows && !warns ? 2 : 0; /* 2 names */
     const char *key;
 
+    if (!properties) /* most values; a named schema has properties */
+        return false;
     if (json_object_size(properties) + less != json_object_size(wanted) + more ||
         !document_equal(schema, named, "required"))
         return false;

@@ -187,11 +187,13 @@ static bool runs(struct postgres *pg, const struct process_spec *spec)
 void postgres_start(struct postgres *pg)
 {
     struct process_spec spec = {
-        .argv = words("%s -D %s -c listen_addresses= -c unix_socket_directories=%s -c"
-                      " max_connections=200 -c jit=off -c log_min_messages=warning -c"
-                      " log_min_error_statement=panic -c max_wal_size=128MB -c fsync=%s %s",
-                      postgres_program("postgres"), pg->data, pg->sockets,
-                      pg->durable ? "on" : "off", pg->more ? pg->more : "-c ssl=off"),
+        .argv =
+            words("%s -D %s -c listen_addresses= -c unix_socket_directories=%s -c"
+                  " max_connections=200 -c jit=off -c log_min_messages=warning -c"
+                  " log_min_error_statement=panic -c max_wal_size=128MB"
+                  " -c dynamic_shared_memory_type=mmap -c fsync=%s -c full_page_writes=%s %s",
+                  postgres_program("postgres"), pg->data, pg->sockets, pg->durable ? "on" : "off",
+                  pg->durable ? "on" : "off", pg->more ? pg->more : "-c ssl=off"),
         .log = pg->log,
         .as_service = true};
 

@@ -198,7 +198,7 @@ TEST(pages_of_all_sizes_are_complete)
     size_t count = 0;
 
     for (int limit = 1; limit <= MESSAGES; limit += 19)
-        for (int after = 0; after < MESSAGES; after += 13) {
+        for (int after = 0; after < MESSAGES; after += repetitions(26, 13)) {
             queries[count++] = text("?after=%d&limit=%d", after, limit);
             queries[count++] = text("?order=desc&before=%d&limit=%d", after + 1, limit);
         }

@@ -130,7 +130,8 @@ class Postgres:
             self.process = subprocess.Popen(
                 [f"{self.bin}/postgres", "-D", self.data, "-c", "listen_addresses=", "-c",
                  f"unix_socket_directories={self.directory}", "-c", "fsync=off", "-c", "max_connections=200", "-c",
-                 "log_min_messages=warning"], user=self.user, cwd="/", stdout=log, stderr=log, preexec_fn=preserve)
+                 "jit=off", "-c", "log_min_messages=warning"],
+                user=self.user, cwd="/", stdout=log, stderr=log, preexec_fn=preserve)
         wait_until("PostgreSQL", lambda: self.sql("SELECT 1", "postgres") == "1")
 
     def restart(self):
