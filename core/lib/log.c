@@ -29,10 +29,16 @@ struct log_text {
 
 #define TAIL 24 /* reserved for a closing quote, the mark of a cut line and the newline */
 
+/* The closing quote of a value may be one byte beyond, in the reserved space. */
+static size_t log_room(const struct log_text *line)
+{
+    return line->used < LOG_LINE_MAX - TAIL ? LOG_LINE_MAX - TAIL - line->used : 0;
+}
+
 /* Appends the bytes completely or not at all, so that an escape sequence is never cut. */
 static void log_put(struct log_text *line, const char *bytes, size_t length)
 {
-    if (line->cut || length > LOG_LINE_MAX - TAIL - line->used) {
+    if (line->cut || length > log_room(line)) {
         line->cut = true;
         return;
     }
@@ -83,7 +89,7 @@ static void log_put_quoted(struct log_text *line, const char *text, size_t lengt
     char escape[8];
 
     while (length && !line->cut) {
-        size_t size, room = LOG_LINE_MAX - TAIL - line->used;
+        size_t size, room = log_room(line);
         size_t run = log_run_of(HARMLESS, text, length < room ? length : room);
 
         log_put(line, text, run);
@@ -123,7 +129,7 @@ static void log_text_pair(struct log_text *line, const char *key, const char *va
     bool quoted = line->json ? !number : !length || log_run_of(BARE, value, length) != length;
 
     /* The key, its punctuation and the quote must fit; only the value may be cut. */
-    if (named + 5 > LOG_LINE_MAX - TAIL - line->used) {
+    if (named + 5 > log_room(line)) {
         line->cut = true;
         return;
     }

@@ -371,16 +371,22 @@ int api_reply_next(struct bb_request *rq, const char *cursor)
         return -1;
     struct arena *arena = txn->rq.arena;
     const char *query = txn->query ? txn->query : "";
-    char *link = arena_format(arena, "<%s?", txn->path);
+    char *others = arena_alloc(arena, strlen(query) + 2), *end = others; /* with an & after each */
 
-    while (link && *query) {
+    while (others && *query) {
         size_t length = strcspn(query, "&");
 
-        if (length && strncmp(query, "after=", 6) != 0)
-            link = arena_format(arena, "%s%.*s&", link, (int)length, query);
+        if (length && strncmp(query, "after=", 6) != 0) {
+            end = mempcpy(end, query, length);
+            *end++ = '&';
+        }
         query += length + (query[length] == '&');
     }
-    link = link ? arena_format(arena, "%safter=%s>; rel=\"next\"", link, cursor) : NULL;
+    if (!others)
+        return -1;
+    *end = '\0';
+    char *link = arena_format(arena, "<%s?%safter=%s>; rel=\"next\"", txn->path, others, cursor);
+
     return link ? reply_header(&http_txn_of(rq)->rq, "Link", link) : -1;
 }
 

@@ -30,7 +30,8 @@ enum {
 const char *http_txn_list(const struct http_txn *txn, const char *name)
 {
     const struct head *head = &txn->head;
-    const char *list = NULL;
+    const char *first = NULL;
+    char *list = NULL, *end = NULL;
     size_t length = strlen(name);
 
     for (size_t i = 0; i < head->count; i++) {
@@ -39,11 +40,19 @@ const char *http_txn_list(const struct http_txn *txn, const char *name)
 
         if (field->name_length != length || strcasecmp(head->text + field->name, name) != 0)
             continue;
-        list = list ? arena_format(txn->rq.arena, "%s, %s", list, value) : value;
-        if (!list)
-            return "-";
+        if (!first) {
+            first = value;
+            continue;
+        }
+        if (!list) { /* the head holds all values, and before each of them a name */
+            list = arena_alloc(txn->rq.arena, HEAD_BYTES_MAX);
+            if (!list)
+                return "-";
+            end = stpcpy(list, first);
+        }
+        end = stpcpy(stpcpy(end, ", "), value);
     }
-    return list;
+    return list ? list : first;
 }
 
 const char *http_txn_token(const struct http_txn *txn)

@@ -27,7 +27,8 @@
 /* These take the longest. They begin first, so that no suite runs alone at the end. */
 static const char longest[] =
     " webhook_days webhook_health webhook_lease stop webhook_takeover webhook_model archive"
-    " certificate_history nats mail mail_outbox reload_load pause cluster webhook_delivery ";
+    " certificate_history nats mail mail_outbox reload reload_load pause cluster webhook_delivery"
+    " list_bytes limits ";
 
 static bool is_long(const struct suite *suite)
 {

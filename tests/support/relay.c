@@ -7,7 +7,7 @@ struct host_spec relay_spec(const char *name, const char *more)
     return (struct host_spec){.name = name,
                               .modules = text("[auth, health, metrics, upstream, \"%s\"]",
                                               harness_test_module("module_relay")),
-                              .http = "  metrics_networks: [127.0.0.1]\n",
+                              .http = "  metrics_networks: [127.0.0.1]\n  deadline: 60000\n",
                               .more = more};
 }
 

@@ -6,7 +6,7 @@
 #include "receive.h"
 
 /* Large requests take long on a slow machine. */
-#define RELAY_LOCAL "upstream:\n  timeout: 25000\n  open_networks: [\"127.0.0.0/8\", \"::1\"]\n"
+#define RELAY_LOCAL "upstream:\n  timeout: 55000\n  open_networks: [\"127.0.0.0/8\", \"::1\"]\n"
 
 /* Settings of a host that is not started yet. `more` is the section upstream and any later
  * sections. */

@@ -23,7 +23,7 @@ TEST(a_hung_server_ends_the_request_at_its_timeout)
 
     expect_json(answer->json, "{'status':0,'failed':504,'sent':true,'error':'The response did not "
                               "arrive in time'}");
-    ck_assert_msg(answer->seconds < 20, "%f", answer->seconds); /* the setting is 25 */
+    ck_assert_msg(answer->seconds < 50, "%f", answer->seconds); /* the setting is 55 */
 }
 
 /* The client has gone, so the call is given up. */
@@ -36,7 +36,7 @@ TEST(the_deadline_of_the_route_ends_the_request)
 
     ck_assert_int_ge(answer->status, 503);
     WAIT_UNTIL(relay_under_way(host) == 0, SOON_MS);
-    ck_assert_int_lt(now_ms() - began_ms, 20000); /* the setting is 25 s */
+    ck_assert_int_lt(now_ms() - began_ms, 50000); /* the setting is 55 s */
 }
 
 TEST(a_refused_connection_is_reported_as_not_sent)

@@ -64,7 +64,8 @@ TEST(a_body_that_no_handler_reads_takes_no_memory)
 {
     struct host *tight = host_start(&(struct host_spec){.name = "body_limits_unread",
                                                         .database = "body_limits",
-                                                        .http = "  max_bodies: 1048576\n"});
+                                                        .http = "  max_bodies: 1048576\n"
+                                                                "  body_timeout: 600\n"});
     struct wire *large = wire_open(tight);
 
     wire_say(large, GET_HEALTH "Content-Length: %d\r\n\r\n%*s", MIB + 1, MIB, "");

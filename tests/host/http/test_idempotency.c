@@ -2,6 +2,7 @@
  * Idempotency-Key: however often a request is repeated, there is one response and one row. See
  * statuses for the key on every operation that creates something.
  */
+#include "exposition.h"
 #include "stage.h"
 #include "talk.h"
 
@@ -11,7 +12,9 @@ static struct person *platform, *other;
 
 static void set_up(void)
 {
-    stage_open(&(struct host_spec){.name = "idempotency"});
+    stage_open(&(struct host_spec){.name = "idempotency",
+                                   .modules = "[auth, chat, health, metrics]",
+                                   .http = "  metrics_networks: [127.0.0.1]\n"});
     platform = person_make(host, admin, "idem.platform", NULL);
     other = person_make(host, admin, "idem.other", NULL);
 }
@@ -156,7 +159,12 @@ TEST(a_response_is_repeated_for_a_day_and_dropped_with_its_partition)
                                " WHERE key = 'days-1'";
     static const char kept[] = "SELECT count(*) FROM busbar_idempotency WHERE key = 'days-1'";
     static const char job[] = "SELECT busbar_idempotency_partitions(24)";
+    static const char runs[] = "job=\"busbar.idempotency\",outcome=\"done\"";
     const char *start = start_of("idem.days@shop.example");
+
+    /* the host's own job must not drop the partition; its next run is in an hour */
+    WAIT_UNTIL(exposition_value(exposition_get(host, NULL), "busbar_job_runs_total", runs) > 0,
+               60000);
     struct answer *first = keyed("days-1", platform, start, 201, false);
 
     sql_run(db, text(aged, "23 hours 59 minutes")); /* usually it moves to another partition */

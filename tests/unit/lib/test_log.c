@@ -149,6 +149,24 @@ TEST(long_lines_are_cut_and_stay_valid)
     ck_assert_ptr_null(strstr(got, "after"));
 }
 
+/* The closing quote of such a value is in the reserved space, so nothing may follow it. */
+TEST(a_value_that_fills_the_line_exactly_ends_it)
+{
+    enum { LENGTH = 4100 };
+    char text[LENGTH + 1];
+
+    memset(text, '~', LENGTH);
+    text[LENGTH] = '\0';
+    for (size_t length = 3900; length < LENGTH; length++) {
+        open_pipe(false);
+        log_line(BB_INFO, "m", "path", text + LENGTH - length, "status", "404", "client",
+                 "2001:db8::1234:5678:9abc", NULL);
+        close_and_read();
+        ck_assert_uint_eq(lines(), 1);
+        ck_assert_uint_le(strlen(got), 4096);
+    }
+}
+
 TEST(long_unquoted_values_are_omitted)
 {
     char text[4200];
