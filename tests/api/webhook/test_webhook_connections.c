@@ -153,13 +153,16 @@ TEST(tls_sessions_are_resumed_with_each_of_many_receivers)
 
     hook_addresses(host, "https", receiver->tls_port, MANY, NULL);
     say(host, "to each of them");
-    expect(receiver, "requests", MANY, MANY, 60000);
-    ck_assert_int_eq(tally_now(receiver, "resumed"), 0);
-    expect(receiver, "open", 0, 0, 6000);
+    expect(receiver, "requests", MANY, INT64_MAX, 60000); /* more if the lease ended meanwhile */
+    expect(receiver, "open", 0, 0, 60000);
+    int64_t requests = tally_now(receiver, "requests"), resumed = tally_now(receiver, "resumed");
+    int64_t complete = tally_now(receiver, "handshakes") - resumed;
+
+    ck_assert_int_ge(complete, MANY);
     say(host, "to each of them again");
-    expect(receiver, "requests", 2 * MANY, 2 * MANY, 60000);
-    expect(receiver, "handshakes", 2 * MANY, 2 * MANY, 1000);
-    expect(receiver, "resumed", MANY, MANY, 1000);
+    expect(receiver, "requests", requests + MANY, INT64_MAX, 60000);
+    ck_assert_int_ge(tally_now(receiver, "resumed"), resumed + MANY);
+    ck_assert_int_eq(tally_now(receiver, "handshakes") - tally_now(receiver, "resumed"), complete);
 }
 
 /* Trust in one receiver does not extend to another, with a certificate of another authority. */
