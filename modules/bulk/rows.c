@@ -355,6 +355,10 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
     csv->separator = failed->separator;
     if (!failed->begun && failed->mark)
         csv_bytes(csv, "\xef\xbb\xbf", 3); /* without this mark Excel assumes Windows-1252 */
+    if (!failed->begun && !strchr(SCAN_SEPARATORS, failed->separator)) {
+        csv_plain(csv, (const char[]){'s', 'e', 'p', '=', failed->separator, '\0'});
+        csv_end_row(csv);
+    }
     for (size_t i = 0; i < json_array_size(header) && !failed->begun; i++)
         if (!rows_is_errors(header, i))
             csv_text(csv, json_string_value(json_array_get(header, i)));
@@ -383,6 +387,10 @@ int bulk_failed_write(struct bb_request *rq, struct csv *csv, void *arg)
                              json_string_value(json_object_get(problem, "problem")));
         }
         csv_text(csv, text);
+        /* Surplus cells follow the errors, so the row fails again until it is corrected. */
+        for (const char *const *last = cells; *last; last++)
+            while (cells <= last && !blank_is(*last))
+                csv_text(csv, *cells++);
         csv_end_row(csv);
     }
     failed->sought.after = part.last;

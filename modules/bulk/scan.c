@@ -16,7 +16,7 @@ enum {
     SHOWN_BYTES = 40
 };
 
-static const char separators[] = ",;\t|";
+static const char separators[] = SCAN_SEPARATORS;
 
 #define SAVE_AS                                                                                    \
     "save it as CSV UTF-8 (Excel: Save as, CSV UTF-8; LibreOffice: Save as, Text CSV, character "  \

@@ -12,6 +12,9 @@
 
 #include "modules/bulk/reader.h"
 
+/* The separators that are found without a line sep=X. */
+#define SCAN_SEPARATORS ",;\t|"
+
 enum {
     SCAN_PART_BYTES = 262144, /* a part ends with the row that reaches this size */
     SCAN_HEADER_BYTES = 16384

@@ -19,14 +19,18 @@ static char separator_of(const char *body, size_t length)
 
 struct table {
     size_t cells, all, records; /* cells of this record and of the first; complete records */
+    bool surplus;               /* a cell of this record reports surplus cells (failed.csv) */
     bool uneven;
 };
 
 static void end_cell(void *cell, size_t length, void *arg)
 {
-    (void)cell;
-    (void)length;
-    ((struct table *)arg)->cells++;
+    static const char report[] = " cells, but the header line has ";
+    struct table *table = arg;
+
+    table->cells++;
+    if (table->cells == table->all && memmem(cell, length, report, sizeof report - 1))
+        table->surplus = true;
 }
 
 static void end_record(int byte, void *arg)
@@ -36,11 +40,14 @@ static void end_record(int byte, void *arg)
     (void)byte;
     if (!table->records++)
         table->all = table->cells;
-    table->uneven = table->uneven || table->cells != table->all;
+    if (table->surplus ? table->cells <= table->all : table->cells != table->all)
+        table->uneven = true;
     table->cells = 0;
+    table->surplus = false;
 }
 
-/* Each record must end with a line break and have as many cells as the first one. */
+/* Each record must end with a line break and have as many cells as the first one. Only a record of
+ * which the last of these cells reports surplus cells must have more. */
 static const char *csv_problem(const char *body, size_t length)
 {
     size_t mark = length >= 3 && !memcmp(body, "\xEF\xBB\xBF", 3) ? 3 : 0;

@@ -58,7 +58,7 @@ TEST(failed_rows_are_reported_and_the_other_rows_are_stored)
                                     "required\r\nb3;-1;;amount: must be a number above "
                                     "0\r\nb4;x;blue;amount: must be a number above "
                                     "0\r\nb1;8;;name: is taken\r\nb9;9;;\"has 4 cells, but the "
-                                    "header line has 3\"\r\n");
+                                    "header line has 3\";surplus\r\n");
 }
 
 /* FNV-1a, for example, gives these names the same 64 bits. */
@@ -83,6 +83,25 @@ TEST(failed_rows_can_be_corrected_and_uploaded_again)
 
     bulk_rows(bulk_log_of(m, again, "status=failed"), "1 c1 failed name: is taken\n");
     ck_assert_str_eq(failed_of(again), "\xef\xbb\xbfname,amount,errors\r\nc1,1,name: is taken\r\n");
+}
+
+/* The errors are in their own column, so surplus cells are after it and not taken for errors. */
+TEST(a_row_with_surplus_cells_fails_again_until_it_is_corrected)
+{
+    const char *first = failed_of(bulk_id(bulk_things(m, "errors,name,amount\n,y1,9,9\n")));
+
+    ck_assert_str_eq(first, "\xef\xbb\xbfname,amount,errors\r\ny1,9,"
+                            "\"has 4 cells, but the header line has 3\",9\r\n");
+    ck_assert_str_eq(failed_of(bulk_id(bulk_things(m, first))), first);
+}
+
+TEST(failed_rows_of_a_file_with_an_unusual_separator_can_be_uploaded_again)
+{
+    const char *first = failed_of(bulk_id(bulk_things(m, "sep=^\nname^amount\nz1^x\n")));
+
+    ck_assert_str_eq(first, "\xef\xbb\xbfsep=^\r\nname^amount^errors\r\n"
+                            "z1^x^amount: must be a number above 0\r\n");
+    ck_assert_str_eq(failed_of(bulk_id(bulk_things(m, first))), first);
 }
 
 TEST(columns_are_found_by_name_in_any_order_and_case)
