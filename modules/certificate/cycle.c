@@ -63,7 +63,8 @@ static const struct bb_sql chunk = {
  * $1 group, $2 and $3 the cycle, $4 devices. Returns the devices whose energy differs from `wh` in
  * certificate_account, or whose `over_wh` is not 0. UNION ALL is used because PostgreSQL, if its
  * statistics are old, might execute a join by comparing all rows with each other. A reading that
- * begins in the cycle always counts.
+ * begins in the cycle always counts, unless its device left the group during the cycle: if a group
+ * lasts longer than was planned when the device left, the device may be in another group already.
  */
 static const struct bb_sql measure = {
     "SELECT x.device, sum(x.wh)::bigint, sum(x.known)::bigint, "
@@ -71,7 +72,9 @@ static const struct bb_sql measure = {
     "SELECT r.device, r.wh, r.end_at - r.start_at AS length,"
     " 0::bigint AS known, 0::bigint AS over"
     " FROM reading_delta_periods($4::bigint[], $2::timestamptz, $3::timestamptz) r"
-    " WHERE r.start_at >= $2::timestamptz"
+    " WHERE (r.start_at >= $2::timestamptz AND r.device <> ALL (ARRAY(SELECT f.device"
+    " FROM certificate_former f WHERE f.group_id = $1::bigint AND f.device = ANY ($4::bigint[])"
+    " AND f.until_at > $2::timestamptz AND f.until_at < $3::timestamptz)))"
     " OR certificate_counts($1::bigint, r.device, r.start_at, r.end_at)"
     " UNION ALL SELECT c.device, 0, NULL, c.wh, c.over_wh FROM certificate_account c"
     " WHERE c.group_id = $1::bigint AND c.cycle_start = $2::timestamptz"

@@ -300,6 +300,26 @@ TEST(the_end_of_a_group_can_be_removed)
     end_group(m, group, "null", 409, "Conflict: the group has ended");
 }
 
+TEST(energy_after_a_device_left_belongs_to_its_next_group_even_if_the_former_lasts_longer)
+{
+    struct person *m = certificate_person("groups.longer");
+    int64_t device, old = certificate_group_of(m, "gl1", "monthly", days_ago(20), &device);
+
+    end_group(m, old, in_quotes(days_ago(-1)), 200, NULL);
+    leave(m, old, "gl1", 200, NULL);
+    expect_leaves(device, days_ago(-1));
+    end_group(m, old, "null", 200, NULL);
+    pass_days(device, 11); /* the device left ten days ago, in the middle of a cycle */
+    int64_t daily = certificate_group_make(m, "daily", days_ago(20), &device, 1);
+
+    store_series(m, "gl1", "Delta", days_ago(15), DAY_MS, 10, 2000);
+    certificates_issue(db, host);
+    end_group(m, old, in_quotes(now_in_database()), 200, NULL);
+    certificates_issue(db, host);
+    ck_assert_int_eq(certificates_issued(daily), 5 * 2000);
+    ck_assert_int_eq(certificates_issued(old), 5 * 2000);
+}
+
 TEST(only_a_group_without_certificates_can_be_deleted)
 {
     struct person *m = certificate_person("groups.delete"), *b = certificate_person("groups.del.b");
