@@ -201,6 +201,9 @@ static int list_void(struct bb_request *rq, struct bb_tx *tx, void *arg)
     const struct bb_device *device = arg;
     int64_t id = bb_segment_int(rq, "readingId");
     const char *type = LIST_TYPE(id);
+
+    if (LIST_END(id) > READING_LATEST)
+        return bb_fail(rq, 404, "Reading not found");
     const struct bb_rows *rows = bb_tx_query_or_end(
         rq, tx, &make_void,
         BB_ARGS(bb_i(device->id), bb_t(type), bb_i(LIST_END(id)), bb_i(rq->principal->account),

@@ -27,6 +27,7 @@ TEST(a_voided_reading_without_certificate_is_kept_as_voided)
         "DELETE /api/meter-reads/new/vf/%jd {'reason':'me\u200Bter'}", ids[2]);
     void_reading(m, "vf", ids[2], 200, text("{'id':%jd,'value':102}", ids[2]));
     void_reading(m, "vf", ids[2], 404, "Reading not found");
+    void_reading(m, "vf", INT64_MAX, 404, "Reading not found");
     ck_assert_int_eq(meter_total(host, m, "vf"), 201);
     ask(m, 200, text("{'id':%jd}", ids[1]), "%s", latest);
     expect_json(ck_status(meter_list(host, m, "vf", "?voided=true"), 200)->json,
