@@ -78,9 +78,14 @@ static const struct bb_sql latest_of = {
     " CROSS JOIN LATERAL (" LATEST("k.device") ") l WHERE $1::boolean OR d.organisation = ANY"
     " ($2::bigint[])", BB_SQL_LIST};
 
-/* $1 device, $2 type, $3 end, $4 account, $5 the account's e-mail, $6 reason */
+/*
+ * $1 device, $2 type, $3 end, $4 account, $5 the account's e-mail, $6 reason. The last column is
+ * whether the module certificate has created its functions. Its data stays when it is not loaded.
+ */
 static const struct bb_sql make_void = {
-    "SELECT " READING " FROM reading_make_void($1::bigint, $2::text::\"char\","
+    "SELECT " READING ", (to_regprocedure("
+    "'certificate_void(bigint,\"char\",timestamptz,timestamptz)') IS NOT NULL)::int"
+    " FROM reading_make_void($1::bigint, $2::text::\"char\","
     " reading_time($3::bigint), $4::bigint, $5::text, $6::text) r",
     BB_SQL_WRITE};
 
@@ -209,7 +214,7 @@ static int list_void(struct bb_request *rq, struct bb_tx *tx, void *arg)
         BB_ARGS(bb_i(device->id), bb_t(type), bb_i(LIST_END(id)), bb_i(rq->principal->account),
                 bb_t(rq->principal->email), bb_t(bb_text(rq, "reason"))));
 
-    if (bb_service(rq->host, "certificates").interface) {
+    if (bb_cell_int(rq, rows, 0, STORED)) {
         const struct bb_rows *used = bb_tx_query_or_end(
             rq, tx, &take_back,
             BB_ARGS(bb_i(device->id), bb_t(type), bb_i(bb_cell_int(rq, rows, 0, START)),

@@ -105,6 +105,23 @@ TEST(a_late_reading_not_yet_issued_can_be_voided_without_an_admin)
     ck_assert_int_eq(certificates_issued(group), 0);
 }
 
+TEST(a_host_without_the_module_certificate_protects_certified_readings)
+{
+    struct host *bare = host_start(&(struct host_spec){.name = "corrections_bare",
+                                                       .database = "corrections",
+                                                       .modules = "[auth, device, reading]"});
+    struct person *m = certificate_person("void.bare");
+    const char *call = "DELETE /api/meter-reads/new/vb/%jd {'reason':'meter swapped'}";
+
+    certificate_device(m, "vb");
+    int64_t id = store(m, "vb", "History", days_ago(10), days_ago(9), 5000);
+
+    certificates_issue(db, host);
+    ask_on(bare, m, 403, "Forbidden", call, id);
+    ask_on(bare, admin, 200, NULL, call, id);
+    expect_json(log_of(m, "")->json, "[{'status':'Cancelled'}]");
+}
+
 /* Whichever comes first, the certified readings are the stored ones. */
 TEST(voiding_readings_while_cycles_are_issued_keeps_the_sums_equal)
 {
