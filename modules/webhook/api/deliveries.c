@@ -125,11 +125,13 @@ int webhook_recover(struct bb_request *rq)
 
 int webhook_test(struct bb_request *rq)
 {
-    /* Until `next_at`, the row in webhook_waiting keeps the shard's owner from sending the test. */
+    /* Until `next_at`, the row in webhook_waiting keeps the shard's owner from sending the test. With
+     * the sequence 0 the owner never reads it from the log. Polled webhooks need neither. */
     static const struct bb_sql insert = {
         "WITH found AS (SELECT h.id, h.kind FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
-        " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent)"
-        " SELECT id, $8::text, $4::uuid, $5::text, $6::text FROM found"
+        " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent,"
+        " sequence) SELECT id, $8::text, $4::uuid, $5::text, $6::text,"
+        " CASE WHEN kind IS NULL THEN 0 END FROM found"
         " RETURNING id, webhook), held AS (INSERT INTO webhook_waiting (id, webhook, next_at)"
         " SELECT m.id, m.webhook, now() + $7::bigint * interval '1 ms' FROM made m, found"
         " WHERE found.kind IS NULL) SELECT m.id, found.kind FROM made m, found",

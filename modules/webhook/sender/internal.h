@@ -79,7 +79,7 @@ struct delivery {
     int64_t queued_ms;    /* when the delivery became due; until delivery_admit(): ms since then */
     int tries;            /* attempts begun since the delivery was queued */
     bool kept;            /* the delivery has a row in webhook_waiting */
-    int64_t sequence;     /* place in the order of the delivery's key; 0: no order */
+    int64_t sequence;     /* place in the order of the delivery's key; 0: no order, or a test */
     bool replay;          /* part of a replay: sent after other deliveries */
     struct waiters *test; /* set for a test, which this host sends even for another host's shard */
     bool lease_lost;      /* read or sent under a lease that this host has lost */

@@ -114,6 +114,25 @@ TEST(a_webhook_that_fails_before_and_after_a_takeover_is_disabled_once)
     ck_assert_uint_eq(catcher_count(catcher), 3);
 }
 
+/* The first host owns webhook 65, has it in memory, and finds the test in the log. */
+TEST(a_test_with_an_event_is_sent_once_if_another_host_owns_the_webhook)
+{
+    struct catcher *catcher = catcher_start(NULL);
+
+    two_hosts("taketest");
+    sql_run(db, "SELECT setval('webhook_hook_id', 64)");
+    struct webhook_made made = hook_to(catcher);
+
+    say("before the test");
+    catcher_wait(catcher, 1, GENEROUS_MS);
+    webhook_test(host, admin, &made, " {'event':'message.new'}", "{'success':true}");
+    deliver_await_cursor(made.id);
+    say("after the test");
+    catcher_wait(catcher, 3, GENEROUS_MS);
+    sql_soon(db, "SELECT (count(*) = 0)::int FROM webhook_queued");
+    ck_assert_uint_eq(catcher_count(catcher), 3);
+}
+
 /* Fails the test if a number arrives before all smaller numbers. Numbers may be repeated. */
 static void expect_in_order(const struct catcher *catcher, size_t count, int64_t last)
 {
