@@ -125,8 +125,8 @@ int webhook_recover(struct bb_request *rq)
 
 int webhook_test(struct bb_request *rq)
 {
-    /* Until `next_at`, the row in webhook_waiting keeps the shard's owner from sending the test. With
-     * the sequence 0 the owner never reads it from the log. Polled webhooks need neither. */
+    /* Until `next_at`, the row in webhook_waiting keeps the shard's owner from sending the test.
+     * With the sequence 0 the owner never reads it from the log. Polled webhooks need neither. */
     static const struct bb_sql insert = {
         "WITH found AS (SELECT h.id, h.kind FROM webhook_hook h WHERE " WEBHOOK_MINE "),"
         " made AS (INSERT INTO webhook_delivery (webhook, event, event_id, body, traceparent,"

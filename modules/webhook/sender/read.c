@@ -344,8 +344,8 @@ static const struct bb_sql look_waiting = {
     " WHERE webhook_shard_of(webhook) = ANY($2::bigint[]) LIMIT " PAGE_TEXT,
     BB_SQL_LONG,
 };
-/* $1 and $3 limit the ids. The id of a delivery with an order or of a test is returned as a negative
- * number. Pings are omitted, because the host that handles the test's request sends them. */
+/* $1 and $3 limit the ids. The ids of tests and of deliveries with an order are returned as
+ * negative numbers. Pings are omitted: the host that handles the test's request sends them. */
 static const struct bb_sql look_log = {
     "SELECT webhook, CASE WHEN sequence IS NULL THEN id ELSE -id END FROM webhook_delivery WHERE "
     "id > $1::bigint AND id <= $3::bigint"
