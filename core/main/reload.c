@@ -26,7 +26,8 @@ enum { ASKERS_MAX = 32, MEMORY_AGAIN_MS = 100 };
 struct reloader {
     struct engine *engine;
     pthread_t thread, reclaimer;
-    struct migrator *migrator; /* migrates for the live generation; NULL: no database */
+    struct migrator *migrator; /* migrates for the live generation; NULL: none runs */
+    bool migrated;             /* a migrator has found the database up to date */
     pthread_mutex_t lock;      /* protects the members below */
     pthread_cond_t news;       /* wakes both threads */
     int askers[ASKERS_MAX];
@@ -506,9 +507,8 @@ static int reload_once(struct reloader *reloader, struct reload_history *now,
      * If the migration for the previous generation is not done, starts one for the new generation.
      * This may wait for the database, so the engine is not held here.
      */
-    bool done = migrator_stop(reloader->migrator);
-
-    reloader->migrator = !done && engine->pg_listener ? migrator_start(next) : NULL;
+    reloader->migrated |= migrator_stop(reloader->migrator);
+    reloader->migrator = !reloader->migrated && engine->pg_listener ? migrator_start(next) : NULL;
     snprintf(now->last, sizeof now->last, "generation %u is live: %zu modules, built in %lld ms",
              number, modules, (long long)(clock_mono_ms() - began));
     return 0;

@@ -92,6 +92,20 @@ TEST(a_migration_that_waits_for_a_lock_blocks_no_request)
     wave_expect(wave, 2, "hello");
 }
 
+/* Another host holds the lock for migrations meanwhile. */
+TEST(reloads_without_a_schema_change_do_not_migrate_again)
+{
+    wave = wave_start("reload-ready", NULL);
+    status_soon(wave->host, "/api/health/ready", NULL, 200);
+    PGconn *other = database_connect(the_postgres, wave->spec.database);
+
+    sql_text(other, "SELECT pg_advisory_lock(7094709482943872001)::text", 0, NULL);
+    for (int i = 0; i < 3; i++) {
+        wave_reload(wave);
+        ck_status(http(wave->host, "GET", "/api/health/ready", NULL, NULL), 200);
+    }
+}
+
 /* PostgreSQL's autovacuum is canceled when another session waits longer than deadlock_timeout. */
 TEST(a_migration_cancels_an_autovacuum)
 {
