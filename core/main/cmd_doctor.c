@@ -268,7 +268,8 @@ int cmd_doctor(const struct cli *cli)
         return CLI_FAILED;
     }
     doctor_check_host(&doctor, cli->conf);
-    doctor_check_database(&doctor, g);
+    if (*g->host->database.url)
+        doctor_check_database(&doctor, g);
     doctor_check_modules(&doctor, cli->conf, g);
     doctor_check_disk(&doctor, g);
     doctor_begin(&doctor, NULL);

@@ -60,6 +60,8 @@ int migrate_db_open(struct migrate_db *db, const struct settings *settings, bool
                              .connect_ms = (unsigned)settings->host->database.connect_timeout};
     char problem[DIAL_PROBLEM];
 
+    if (!*login.url) /* libpq would connect to its default database */
+        return migrate_db_refuse(db, "no database is configured (database.url)");
     db->outcome = MIGRATE_DONE;
     db->conn = pg_connect(&login, false, problem);
     if (!db->conn) {

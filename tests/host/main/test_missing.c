@@ -30,6 +30,19 @@ TEST(missing_settings_and_modules_are_reported)
     expect_lacking(file_text(lacking->log));
 }
 
+TEST(commands_that_need_a_database_report_that_none_is_configured)
+{
+    struct host *without = on_database("missing_database", "", NULL);
+
+    file_write(without->conf, text("database:\n  url: \"\"\nmodule_path: \"%s\"\n"
+                                   "modules: [health]\n",
+                                   harness_modules(false)));
+    EACH_TEXT (command, "migrate", "pause", "resume") {
+        ck_prints(without, 1, "no database is configured (database.url)", command);
+    }
+    ck_assert_ptr_null(strstr(host_says(without, 1, "doctor"), "error"));
+}
+
 TEST(check_reports_a_database_that_is_not_migrated)
 {
     postgres_run(the_postgres, "CREATE DATABASE missing_tables");
