@@ -297,30 +297,31 @@ int reading_export(struct bb_request *rq)
  * ---- GET /api/meter-reads/new/:externalId/totals: sums by hour, day, month or year of a zone ----
  *
  * A reading counts completely for the span in which it ends; a reading that ends at midnight counts
- * for the previous day. The database knows the time zones and computes the sums. A cursor is the
- * beginning of the last span seen, in ms since 1970. Each sum is returned with the ceiling: the
- * most energy that the device can plausibly generate in that span.
+ * for the previous day. The database sums days, months and years by local dates. The borders of
+ * these spans are computed here, because PostgreSQL chooses the second midnight if the clocks show
+ * it twice. A cursor is the beginning of the last span seen, in ms since 1970: the instant for
+ * hours, or else the local time. Each sum is returned with the ceiling: the most energy that the
+ * device can plausibly generate in that span.
  */
 
 /* clang-format off */
 
 /*
  * $1 device, $2 type or null, $3 start, $4 end, $5 length of a span (hour, day, month or year),
- * $6 zone, $7 beginning of the last span seen, $8 number of spans
+ * $6 zone, $7 cursor or null, $8 number of spans
  */
-#define NEXT(time)                                                                                 \
-    "CASE $5::text WHEN 'hour' THEN " time " + interval '1 hour' ELSE (" time                      \
-    " AT TIME ZONE $6::text + ('1 ' || $5::text)::interval) AT TIME ZONE $6::text END"
 static const struct bb_sql totals = {
-    "SELECT " BB_SQL_MS("s.span") ", " BB_SQL_MS(NEXT("s.span")) ", s.wh, 'Wh', s.count FROM"
-    " (SELECT date_trunc($5::text, r.end_at - interval '1 microsecond', $6::text) AS span,"
+    "SELECT " BB_SQL_MS("s.span") ", " BB_SQL_MS("(s.span + ('1 ' || $5::text)::interval)") ","
+    " s.wh, 'Wh', s.count FROM (SELECT CASE $5::text"
+    " WHEN 'hour' THEN date_trunc('hour', r.end_at - interval '1 microsecond', $6::text)"
+    " AT TIME ZONE 'UTC' ELSE date_trunc($5::text,"
+    " (r.end_at - interval '1 microsecond') AT TIME ZONE $6::text) END AS span,"
     " sum(r.wh)::bigint AS wh, count(*) AS count FROM reading r"
     " WHERE r.device = $1::bigint AND r.type IN ('D', 'H')"
     " AND ($2::text IS NULL OR r.type = $2::text::\"char\")"
     " AND r.end_at > reading_time($3::bigint) AND r.end_at <= reading_time($4::bigint)"
-    " AND ($7::bigint IS NULL OR r.end_at > "
-    NEXT("date_trunc($5::text, reading_time($7::bigint), $6::text)") ")"
-    " GROUP BY 1) s ORDER BY s.span LIMIT $8::bigint",
+    " GROUP BY 1) s WHERE $7::bigint IS NULL OR"
+    " s.span > reading_time($7::bigint) AT TIME ZONE 'UTC' ORDER BY s.span LIMIT $8::bigint",
     BB_SQL_LIST};
 
 /* clang-format on */
@@ -340,6 +341,12 @@ int64_t reading_ceiling(void *state, const struct bb_device *device, int64_t sta
     return wh < (double)(INT64_MAX / 2) ? (int64_t)wh : INT64_MAX / 2;
 }
 
+/* Returns the instant of a border of a span; `zone` is NULL for UTC and for borders of hours. */
+static int64_t totals_instant(const struct zone *zone, int64_t border)
+{
+    return zone ? zone_instant(zone, border) : border;
+}
+
 int reading_totals(struct bb_request *rq)
 {
     size_t limit = (size_t)bb_arg_int(rq, "limit", PAGE), count;
@@ -348,11 +355,20 @@ int reading_totals(struct bb_request *rq)
     struct reading_range range = reading_range(rq);
     struct bb_device device = reading_device(rq);
 
-    if (name && !zones_find(&reading->zones, name))
-        return bb_invalid(rq, "timezone",
-                          "must be a time zone of the IANA list, such as Europe/Berlin");
     if (!name)
         name = device.timezone ? device.timezone : "UTC";
+    const struct zone *zone = zones_find(&reading->zones, name);
+
+    if (!zone && strcmp(name, "UTC") != 0)
+        return bb_invalid(rq, "timezone",
+                          "must be a time zone of the IANA list, such as Europe/Berlin");
+    if (by && !strcmp(by, "hour"))
+        zone = NULL;
+    if (after) { /* later spans have only readings that end after the beginning of the last one */
+        int64_t seen = totals_instant(zone, bb_arg_int(rq, "after", 0));
+
+        range.start = seen > range.start ? seen : range.start;
+    }
     const struct bb_rows *rows = bb_query_or_end(
         rq, &totals,
         BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
@@ -363,12 +379,15 @@ int reading_totals(struct bb_request *rq)
     json_t *list = bb_hold(rq, bb_rows_fields(rq, rows, count, 0, reading_total_fields, 5));
 
     for (size_t row = 0; row < count; row++) {
-        json_t *ceiling = json_null();
+        int64_t start = totals_instant(zone, bb_cell_int(rq, rows, row, 0));
+        int64_t end = totals_instant(zone, bb_cell_int(rq, rows, row, 1));
+        json_t *sum = json_array_get(list, row), *ceiling = json_null();
 
         if (device.commissioned && device.capacity_kw > 0)
-            ceiling = json_integer(reading_ceiling(
-                rq->state, &device, bb_cell_int(rq, rows, row, 0), bb_cell_int(rq, rows, row, 1)));
-        bb_set(rq, json_array_get(list, row), "ceiling", ceiling);
+            ceiling = json_integer(reading_ceiling(rq->state, &device, start, end));
+        bb_set(rq, sum, "startDate", json_string(bb_time_text(rq, start)));
+        bb_set(rq, sum, "endDate", json_string(bb_time_text(rq, end)));
+        bb_set(rq, sum, "ceiling", ceiling);
     }
     return bb_reply(rq, 200, json_incref(list));
 }

@@ -80,6 +80,43 @@ TEST(readings_are_summed_by_days_of_a_time_zone)
         "by=hour&timezone=Europe/Berlin&start=2026-03-29T01:00Z&end=2026-03-29T02:00Z");
 }
 
+/* The second day of each of these begins with a clock change. */
+static const struct {
+    const char *zone;
+    int64_t begin; /* of the day before */
+    int hours;     /* length of the second day */
+} midnights[] = {
+    {"America/Santiago", INT64_C(1757131200000), 23}, /* 2025-09-06 */
+    {"Atlantic/Azores", INT64_C(1761350400000), 25},  /* 2025-10-25 */
+    {"Atlantic/Azores", INT64_C(1743210000000), 23},  /* 2025-03-29 */
+    {"Africa/Cairo", INT64_C(1745445600000), 23},     /* 2025-04-24 */
+    {"America/Havana", INT64_C(1761969600000), 25},   /* 2025-11-01 */
+};
+
+TEST(days_whose_midnight_is_skipped_or_repeated_are_summed_once)
+{
+    meter_make(host, m, "midnights", 10, midnights[2].begin - 400 * DAY_MS);
+    for (size_t i = 0; i < sizeof midnights / sizeof *midnights; i++) {
+        int64_t first = midnights[i].begin, second = first + DAY_MS;
+        int64_t third = second + midnights[i].hours * HOUR_MS;
+        const char *query = text("timezone=%s&start=%s&end=%s", midnights[i].zone, time_text(first),
+                                 time_text(third));
+        const char *day = "{'startDate':'%s','endDate':'%s','value':%d}";
+        const char *one = text(day, time_text(first), time_text(second), 240);
+        const char *two = text(day, time_text(second), time_text(third), midnights[i].hours * 10);
+
+        ck_status(meter_series(host, m, "midnights", "Delta", first, HOUR_MS,
+                               24 + midnights[i].hours, 10),
+                  201);
+        ask(m, 200, text("[%s,%s]", one, two), TOTALS, "midnights", query);
+        struct answer *page =
+            ask(m, 200, text("[%s]", one), TOTALS, "midnights", text("%s&limit=1", query));
+
+        page = ask(m, 200, text("[%s]", two), "GET %s", next_page(page));
+        ck_assert_ptr_null(next_page(page));
+    }
+}
+
 TEST(a_sum_has_the_ceiling_of_its_period)
 {
     int64_t start = days_ago(9);
