@@ -519,3 +519,57 @@ $$;
 
 ALTER TABLE certificate DROP COLUMN settled; -- and its index
 ALTER TABLE certificate_group RENAME CONSTRAINT certificate_group_check TO certificate_group_end;
+
+-- step 4: no certificate has used carried energy
+
+-- As in step 1, but a reading is not used while all energy of its device and cycle is carried. The lock of the group
+-- waits for a run that is issuing another cycle, because that run may take the carried energy.
+CREATE OR REPLACE FUNCTION certificate_void(device bigint, type "char", start_at timestamptz,
+                                            end_at timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    g record;
+BEGIN
+    IF type = 'H' THEN
+        INSERT INTO certificate_history AS h (device, first_at, last_at)
+            VALUES (certificate_void.device, certificate_void.end_at, certificate_void.end_at)
+            ON CONFLICT ON CONSTRAINT certificate_history_pkey DO UPDATE
+            SET first_at = least(h.first_at, excluded.first_at),
+                last_at = greatest(h.last_at, excluded.last_at);
+        UPDATE certificate_entry e SET status = 'Cancelled', group_id = 0
+            WHERE e.device = certificate_void.device AND e.start_at = certificate_void.start_at
+                AND e.group_id IS NULL;
+        RETURN FOUND;
+    END IF;
+    SELECT c.id, n.start_at, least(certificate_cycle_at(c.frequency, c.start_at, n.cycle + 1),
+                                   c.end_at) AS end_at INTO g
+        FROM certificate_span s JOIN certificate_group c ON c.id = s.group_id
+        CROSS JOIN LATERAL (SELECT certificate_cycle(c.frequency, c.start_at,
+                                                     certificate_void.end_at) AS cycle) k
+        CROSS JOIN LATERAL (SELECT k.cycle, certificate_cycle_at(c.frequency, c.start_at, k.cycle)
+                            AS start_at) n
+        WHERE s.device = certificate_void.device
+            AND certificate_void.end_at > greatest(s.since_at, c.start_at)
+            AND certificate_void.end_at <= least(s.until_at, c.end_at);
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    BEGIN
+        INSERT INTO certificate_due AS d VALUES (g.id, g.start_at, g.end_at)
+            ON CONFLICT ON CONSTRAINT certificate_due_pkey
+            DO UPDATE SET cycle_end = excluded.cycle_end;
+    EXCEPTION WHEN foreign_key_violation THEN
+        RETURN false; -- the group was deleted meanwhile, so it had no energy accounted for
+    END;
+    PERFORM FROM certificate_group c WHERE c.id = g.id FOR KEY SHARE;
+    RETURN EXISTS (SELECT FROM certificate_entry e WHERE e.device = certificate_void.device
+            AND e.start_at = g.start_at AND e.group_id = g.id AND e.status <> 'Carried')
+        AND EXISTS (SELECT FROM certificate_account a WHERE a.group_id = g.id
+            AND a.cycle_start = g.start_at AND a.device = certificate_void.device
+            AND (a.wh > (SELECT coalesce(sum(r.wh), 0)
+                    FROM reading_delta_periods(ARRAY[a.device], g.start_at, g.end_at) r
+                    WHERE certificate_counts(g.id, a.device, r.start_at, r.end_at))
+                -- it is unknown which readings were certified
+                OR (a.wh > 0 AND a.over_wh > 0 AND certificate_counts(g.id, a.device,
+                    certificate_void.start_at, certificate_void.end_at))));
+END
+$$;

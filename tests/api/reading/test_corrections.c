@@ -105,6 +105,24 @@ TEST(a_late_reading_not_yet_issued_can_be_voided_without_an_admin)
     ck_assert_int_eq(certificates_issued(group), 0);
 }
 
+TEST(a_reading_of_carried_energy_can_be_voided_without_an_admin)
+{
+    struct person *m = certificate_person("void.carried");
+    int64_t start = days_ago(10), group = certificate_group_of(m, "vc", "daily", start, NULL);
+    int64_t id = store(m, "vc", "Delta", start, start + DAY_MS, 600);
+
+    certificates_issue(db, host);
+    void_reading(m, "vc", id, 200, NULL);
+    certificates_issue(db, host);
+    ck_assert_int_eq(certificate_group_carried(m, group), 0);
+    store(m, "vc", "Delta", start, start + DAY_MS, 600);
+    store(m, "vc", "Delta", start + DAY_MS, start + 2 * DAY_MS, 700);
+    certificates_issue(db, host);
+    ck_assert_int_eq(certificates_issued(group), 1000);
+    void_reading(m, "vc", id, 403, "Forbidden"); /* the certificate took the carried energy */
+    certificates_expect_sums(db);
+}
+
 TEST(a_host_without_the_module_certificate_protects_certified_readings)
 {
     struct host *bare = host_start(&(struct host_spec){.name = "corrections_bare",
