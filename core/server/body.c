@@ -949,6 +949,37 @@ static int body_check_fields(struct http_txn *txn, struct problems *problems)
     return checked ? 0 : body_refuse(txn, problems);
 }
 
+struct fields_call {
+    struct http_txn *txn;
+    struct problems *problems;
+    int refused;
+};
+
+static void body_check_fields_beside(void *arg)
+{
+    struct fields_call *call = arg;
+
+    call->refused = body_check_fields(call->txn, call->problems);
+}
+
+/* Lets a pool thread parse the fields of a multipart body if they are large, see txn_handle(). Both
+ * use the request's arena, so the files must be on disk first. */
+static int body_check_parts(struct http_txn *txn, struct problems *problems)
+{
+    struct fields_call call = {.txn = txn, .problems = problems};
+    int refused = upload_complete(txn->upload);
+
+    if (refused || !txn->match.route->body.count)
+        return refused;
+    if (txn->length < BODY_LARGE)
+        return body_check_fields(txn, problems);
+    if (upload_wait(txn->upload))
+        return txn->rq.response.status;
+    if (pool_run(&txn->rq, body_check_fields_beside, &call))
+        return reply_failed(&txn->rq);
+    return call.refused;
+}
+
 int body_check(struct http_txn *txn)
 {
     const struct route_match *match = &txn->match;
@@ -977,8 +1008,8 @@ int body_check(struct http_txn *txn)
     if (txn->kind == BODY_PARTS && !txn->upload)
         return reply_error(rq, 400, "The multipart body is empty");
     if (txn->kind == BODY_PARTS)
-        refused = upload_complete(txn->upload);
-    if (!refused && route->body.count)
+        refused = body_check_parts(txn, &problems);
+    else if (route->body.count)
         refused = body_check_fields(txn, &problems);
     for (size_t i = 0; i < route->body.count; i++)
         handler_checks = handler_checks || field_at(&route->body, i)->flags & BB_AS_SENT;

@@ -201,11 +201,10 @@ static bool connection_is_idle(const struct connection *connection)
 
 static int64_t connection_idle_since(const struct connection *connection)
 {
-    int64_t times = connection->http->settings.header_ms;
+    const struct http_settings *settings = &connection->http->settings;
 
-    if (connection->stage == STAGE_IDLE)
-        times += connection->http->settings.idle_ms;
-    return connection->limit_ms - times;
+    return connection->limit_ms -
+           (connection->stage == STAGE_IDLE ? settings->idle_ms : settings->header_ms);
 }
 
 /* Closes the oldest idle connection of this owner; false if there is none. */
@@ -479,7 +478,7 @@ void connection_stage(struct connection *connection, enum connection_stage stage
 {
     struct http *http = connection->http;
     const struct http_settings *settings = &http->settings;
-    const int64_t times[] = {[STAGE_IDLE] = settings->idle_ms + settings->header_ms,
+    const int64_t times[] = {[STAGE_IDLE] = settings->idle_ms,
                              [STAGE_HEADER] = settings->header_ms,
                              [STAGE_BODY] = settings->body_ms,
                              [STAGE_WRITE] = settings->write_ms};
@@ -595,8 +594,7 @@ struct http *http_new(struct loop *loop, const struct http_settings *settings)
         http_txn_access, http, MHD_OPTION_NOTIFY_COMPLETED, http_txn_completed, http,
         MHD_OPTION_NOTIFY_CONNECTION, connection_notify, http, MHD_OPTION_CONNECTION_LIMIT,
         settings->max_connections + ACCEPT_MAX + CONNECTIONS_RESERVED,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)(settings->idle_ms / 1000), MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_END);
     if (!http->daemon) {
         log_line(BB_ERROR, "libmicrohttpd cannot start", NULL);
         free(http);

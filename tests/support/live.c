@@ -3,7 +3,7 @@
 struct person *platform;
 
 const struct host_spec live_spec = {
-    .http = "  cors_origins: [\"https://platform.example\"]\n  idle_timeout: 1\n",
+    .http = "  cors_origins: [\"https://platform.example\"]\n",
     .chat = "  stream_heartbeat: 1\n  stream_buffer: 64\n",
     .modules = "[auth, chat, health]",
 };

@@ -330,8 +330,9 @@ TEST(malformed_event_ids_are_refused_and_foreign_ones_restart_the_stream)
 
 TEST(a_slow_reader_is_disconnected_and_delays_no_other_stream)
 {
-    struct sse *slow = sse_open(host, platform->token, NULL, 4096);
-    struct sse *quick = live_listen(host, platform, NULL);
+    struct host *strict = live_host_with("stream-slow", "stream_end", "  write_timeout: 5\n", "");
+    struct sse *slow = sse_open(strict, platform->token, NULL, 4096);
+    struct sse *quick = live_listen(strict, platform, NULL);
     struct talk talk = talk_start(host, platform, "slow@shop.example", ADMIN_EMAIL, NULL);
     char *long_text = text("%030000d", 7);
 
@@ -340,6 +341,7 @@ TEST(a_slow_reader_is_disconnected_and_delays_no_other_stream)
         live_post(host, &talk, "slow@shop.example", long_text);
         live_expect(quick, long_text);
     }
+    WAIT_UNTIL(host_logged(strict, "route=/api/chat/stream") == 1, SOON_MS);
     ck_assert(sse_ends(slow, SOON_MS));
     ck_assert(!slow->complete);
     live_silence(quick);

@@ -86,6 +86,20 @@ TEST(a_body_that_no_handler_reads_takes_no_memory)
     wire_close(chunked, false);
 }
 
+TEST(a_pause_in_a_body_is_not_idle_time)
+{
+    struct host *brief = host_start(&(struct host_spec){.name = "body_limits_pause",
+                                                        .database = "body_limits",
+                                                        .http = "  idle_timeout: 1\n"});
+    struct wire *paused = wire_open(brief);
+
+    wire_say(paused, POST_LOGIN "Content-Length: 2\r\n\r\n{");
+    usleep(2500000);
+    wire_say(paused, "}");
+    ck_assert_int_eq(wire_read(paused, 20000)->status, 400);
+    wire_close(paused, false);
+}
+
 /* Long chains are sent in pieces and do not count as large responses, so clients that do not read
  * them do not block others. */
 TEST(streamed_responses_do_not_count_as_large_responses)
