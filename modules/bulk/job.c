@@ -3,6 +3,9 @@
  * and delete jobs; the sweep deletes old jobs.
  */
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "modules/bulk/bulk.h"
 #include "modules/common/incoming.h"
 
@@ -93,37 +96,49 @@ void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bu
         bb_end(rq, bb_failed(rq));
 }
 
-/* GET /api/bulk-upload: the caller's own jobs, or all jobs for an Admin; the latest first. */
+#define LATEST_US INT64_C(253402300800000000) /* the end of the year 9999 */
+
+/*
+ * GET /api/bulk-upload: the caller's own jobs, or all jobs for an Admin; the latest first. A cursor
+ * is "<time of creation in microseconds>-<id>" of the last job seen, which may have been deleted.
+ */
 int bulk_list(struct bb_request *rq)
 {
-    enum { PAGE = 100 };
+    enum { PAGE = 100, CURSOR = 21 /* the column that follows BULK_JOB */ };
     /*
-     * $1 whether all jobs, $2 account, $3 organizations, $4 status, $5 type, $6 id of the previous
-     * page's last job, $7 number of jobs, $8 organization
+     * $1 whether all jobs, $2 account, $3 organizations, $4 status, $5 type, $6 and $9 time and id
+     * of the cursor, $7 number of jobs, $8 organization
      */
     static const char text[] =
-        "SELECT " BULK_JOB " FROM bulk_job j WHERE j.status <> 'arriving'"
+        "SELECT " BULK_JOB ", (extract(epoch FROM j.created_at) * 1000000)::bigint || '-' || j.id"
+        " FROM bulk_job j WHERE j.status <> 'arriving'"
         " AND ($1::boolean OR (j.account = $2::bigint AND j.organisation = ANY($3::bigint[])))"
         " AND ($4::text IS NULL OR j.status = $4) AND ($5::text IS NULL OR j.type = $5)"
         " AND ($8::bigint IS NULL OR j.organisation = $8)"
-        " AND ($6::uuid IS NULL OR (j.created_at, j.id) <"
-        " (SELECT a.created_at, a.id FROM bulk_job a WHERE a.id = $6::uuid))"
+        " AND ($9::uuid IS NULL OR (j.created_at, j.id) <"
+        " (timestamptz 'epoch' + $6::bigint * interval '1 microsecond', $9::uuid))"
         " ORDER BY j.created_at DESC, j.id DESC LIMIT $7::bigint";
     static const struct bb_sql find = {text, BB_SQL_REPLICA}, find_many = {text, BB_SQL_LIST};
     const struct bb_principal *who = rq->principal;
-    int64_t limit = bb_arg_int(rq, "limit", PAGE), organization;
+    int64_t limit = bb_arg_int(rq, "limit", PAGE), organization, time = 0;
     int refused = bb_organization(rq, bb_arg_int(rq, "organizationId", 0), &organization);
+    const char *after = bb_arg(rq, "after");
+    int length = 0;
 
     if (refused)
         return refused;
-    const struct bb_rows *rows = bb_query_or_end(
-        rq, limit > PAGE ? &find_many : &find,
-        BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
-                bb_ints(who->organizations, who->organization_count), bb_t(bb_arg(rq, "status")),
-                bb_t(bb_arg(rq, "type")), bb_t(bb_arg(rq, "after")), bb_i(limit + 1),
-                organization ? bb_i(organization) : bb_null()));
+    if (after && (sscanf(after, "%18" SCNd64 "-%n", &time, &length) != 1 || !length ||
+                  !bb_is_uuid(after + length) || time <= 0 || time >= LATEST_US))
+        return bb_invalid(rq, "after", "must be a cursor from a Link header");
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, limit > PAGE ? &find_many : &find,
+                        BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
+                                bb_ints(who->organizations, who->organization_count),
+                                bb_t(bb_arg(rq, "status")), bb_t(bb_arg(rq, "type")), bb_i(time),
+                                bb_i(limit + 1), organization ? bb_i(organization) : bb_null(),
+                                bb_t(after ? after + length : NULL)));
 
-    return bb_reply_fields(rq, rows, (size_t)limit, 0, bulk_job_fields, BULK_JOB_MEMBERS);
+    return bb_reply_fields(rq, rows, (size_t)limit, CURSOR, bulk_job_fields, BULK_JOB_MEMBERS);
 }
 
 /* ---- changes requested by the sender ---- */

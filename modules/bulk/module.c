@@ -125,7 +125,7 @@ static const struct bb_field list_query[] = {
     {.name = "type", .type = BB_TEXT, .max = 64, .help = "Only bulk uploads of this type."},
     QUERY_ORGANIZATION("Only bulk uploads for this organization."),
     QUERY_LIMIT(1000, "Items per page (default 100)."),
-    QUERY_AFTER(.type = BB_UUID),
+    QUERY_AFTER(.type = BB_TEXT, .max = 64),
 };
 static const struct bb_field log_query[] = {
     {.name = "status", .type = BB_CHOICE, .choices = outcomes,

@@ -220,7 +220,11 @@ static int run_claim(struct bb_request *rq, struct bb_tx *tx, void *arg)
         " AND NOT EXISTS (SELECT FROM bulk_job o WHERE o.status = 'confirmed'"
         " AND o.organisation = j.organisation AND o.retry_at IS NULL AND o.type " LOADED
         " AND (o.confirmed_at, o.id) < (j.confirmed_at, j.id))"
-        " ORDER BY j.served_at NULLS FIRST, j.confirmed_at LIMIT 1 FOR UPDATE OF j SKIP LOCKED",
+        /* the organization that has waited longest since its last batch, or else its confirmation
+         */
+        " ORDER BY greatest(j.confirmed_at, (SELECT max(s.served_at) FROM bulk_job s"
+        " WHERE s.organisation = j.organisation AND coalesce(s.ended_at, s.confirmed_at,"
+        " s.created_at) >= j.confirmed_at)) LIMIT 1 FOR UPDATE OF j SKIP LOCKED",
         BB_SQL_WRITE,
     };
     /* $1 job, $2 reason */

@@ -1,6 +1,7 @@
 /* Bulk uploads: from the file to its rows, with a test module's own row type. */
 #include "bulk.h"
 #include "exposition.h"
+#include "talk.h"
 
 static struct person *other;
 
@@ -156,6 +157,30 @@ TEST(a_row_that_failed_the_check_is_stored_if_the_reason_is_gone)
     bulk_rows(bulk_store(m, id), "1 o1 success\n2 o2 success\n");
     sql_is(db, 0, "SELECT sum(failed) FROM bulk_part WHERE job = '%s'", id);
     sql_is(db, 1, "SELECT count(*) FROM bulk_job WHERE id = '%s' AND bytes < %jd", id, bytes);
+}
+
+/* Writes down which organization gets each batch, and confirms all uploads at once. */
+TEST(an_upload_does_not_wait_for_all_newer_uploads_of_another_organization)
+{
+    struct person *small = person_make(host, admin, "bulk.small", NULL);
+    const char *large = bulk_id(bulk_things(m, bulk_csv("wl", 1500, "1")));
+
+    for (int i = 0; i < 3; i++)
+        bulk_id(bulk_things(small, text("name,amount\nws%d,1\n", i)));
+    sql_run(db, "CREATE TABLE batches (number serial, job uuid)");
+    sql_trigger(db, "AFTER UPDATE OF served_at ON bulk_job FOR EACH ROW",
+                "INSERT INTO batches (job) VALUES (NEW.id)");
+    sql_run(db, text("UPDATE bulk_job SET status = 'confirmed', confirmed_at = created_at"
+                     " WHERE id = '%s' OR organisation = %jd",
+                     large, (intmax_t)small->organization));
+    bulk_await(m, large, "finished");
+    ck_assert_str_eq(sql_text(db,
+                              "SELECT left(string_agg(CASE WHEN job = $1::uuid THEN 'l' ELSE 's'"
+                              " END, '' ORDER BY number), 6) FROM batches",
+                              1, &large),
+                     "lslsls");
+    sql_run(db, SQL_TRIGGER_DROP);
+    sql_run(db, "DROP TABLE batches");
 }
 
 /* The database is the reason, so no row fails. */
@@ -352,6 +377,20 @@ TEST(jobs_are_listed_and_the_template_can_be_uploaded)
 
     ask(m, 400, types, "GET " BULK "/template.csv?type=things");
     expect_json(ck_status(bulk_text(m, "type=Nothing", "name\nx\n"), 400)->json, types);
+}
+
+TEST(the_list_of_jobs_continues_after_a_deleted_job)
+{
+    struct person *lister = person_make(host, admin, "bulk.lister", NULL);
+    const char *first = bulk_id(bulk_things(lister, "name,amount\np1,1\n"));
+    const char *second = bulk_id(bulk_things(lister, "name,amount\np2,1\n"));
+    struct answer *page =
+        ask(lister, 200, text("[{'bulkUploadId':'%s'}]", second), "GET " BULK "?limit=1");
+
+    ask(lister, 200, NULL, "DELETE " BULK "/%s", second);
+    ask(lister, 200, text("[{'bulkUploadId':'%s'}]", first), "GET %s", next_page(page));
+    EACH_TEXT (after, first, "1-x", text("999999999999999999-%s", first))
+        ask(lister, 400, "{'errors':[{'field':'after'}]}", "GET " BULK "?after=%s", after);
 }
 
 TEST(jobs_are_listed_for_an_organization_of_the_caller)
