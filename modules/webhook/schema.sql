@@ -894,3 +894,11 @@ ALTER TABLE webhook_expansion SET (autovacuum_vacuum_scale_factor = 0, autovacuu
 
 -- The latest place of each key is updated for each delivery that has an order; there may be millions of keys.
 ALTER TABLE webhook_sequence SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+
+-- step 22: filters of payloads with an escaped backslash before u0000
+
+-- Returns null only if a text has a NUL. Without pairs of backslashes, each of which stands for one backslash, any
+-- '\u0000' that is left is a NUL.
+CREATE OR REPLACE FUNCTION webhook_payload(body text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN position('\u0000' IN replace(body, '\\', '')) = 0 THEN body::jsonb END;
