@@ -100,7 +100,8 @@ static const struct bb_sql update = {
     BB_SQL_WRITE,
 };
 
-static const struct bb_sql lock = {"SELECT FROM device WHERE id = $1::bigint FOR UPDATE", 0};
+static const struct bb_sql lock = {
+    "SELECT commissioning_date FROM device WHERE id = $1::bigint FOR UPDATE", 0};
 
 struct change {
     struct device_record device; /* as it was before the change */
@@ -115,12 +116,15 @@ enum { ALWAYS, READINGS, CERTIFICATES };
     "SELECT 1, (to_regprocedure('" readings "') IS NOT NULL)::int,"                                \
     " (to_regprocedure('" certificates "') IS NOT NULL)::int"
 
-/* Checks the device after a change. Ends the request, and so rolls back, if it is not valid. An
- * Inactive device leaves its group, beginning with the next cycle. */
+/* Checks the device after a change. `later`: its commissioning date is later than before. Ends the
+ * request, and so rolls back, if the device is not valid. An Inactive device leaves its group,
+ * beginning with the next cycle. */
 static void update_check(struct bb_request *rq, struct bb_tx *tx,
-                         const struct device_values *values, const struct device_record *record)
+                         const struct device_values *values, const struct device_record *record,
+                         bool later)
 {
-    /* The device cannot have generated energy before its commissioning date. */
+    /* The device cannot have generated energy before its commissioning date. Not checked if the
+     * date stays, because the day of a stored reading is in the time zone of its request. */
     static const struct bb_sql require_date = {
         "SELECT busbar_require(false, 409, 'Conflict: commissioningDate is after the start of a"
         " stored reading, ' || " BB_SQL_TIME(
@@ -147,11 +151,11 @@ static void update_check(struct bb_request *rq, struct bb_tx *tx,
         bb_end(rq, bb_invalid(rq, "externalId", DEVICE_UNNAMED));
     if (values->attributes)
         device_attributes_check(rq, record->attributes);
-    if (!values->text[DEVICE_COMMISSIONING_DATE] && !cleared && strcmp(record->status, "Inactive"))
+    if (!later && !cleared && strcmp(record->status, "Inactive"))
         return;
     const struct bb_rows *stored = bb_tx_query_or_end(rq, tx, &created, NULL, 0);
 
-    if (bb_cell_int(rq, stored, 0, READINGS) && values->text[DEVICE_COMMISSIONING_DATE])
+    if (bb_cell_int(rq, stored, 0, READINGS) && later)
         bb_tx_query_or_end(rq, tx, &require_date, BB_ARGS(bb_i(record->id)));
     if (bb_cell_int(rq, stored, 0, READINGS) && cleared)
         bb_tx_query_or_end(rq, tx, &require_values, BB_ARGS(bb_i(record->id), bb_t(cleared)));
@@ -168,7 +172,7 @@ static json_t *update_json(struct bb_request *rq, const struct bb_rows *rows, si
 
 /*
  * Locks the device's row first, so that parallel requests cannot together exceed the limit of
- * documents, or both pass If-Match.
+ * documents, both pass If-Match, or compare the commissioning date with an older one.
  */
 static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
@@ -177,10 +181,17 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
     struct change *change = arg;
     const struct device_values *values = &change->values;
     const char *const *text = values->text;
+    const char *date = text[DEVICE_COMMISSIONING_DATE], *old_date = NULL;
     json_t *fields = device_stored_json(rq, text, values->cleared);
 
-    if (change->documents.rows || bb_header(rq, "If-Match"))
-        bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(change->device.id)));
+    if (change->documents.rows || bb_header(rq, "If-Match") || date) {
+        const struct bb_rows *locked =
+            bb_tx_query_or_end(rq, tx, &lock, BB_ARGS(bb_i(change->device.id)));
+
+        if (!bb_count(rq, locked))
+            return bb_fail(rq, 404, DEVICE_NONE);
+        old_date = bb_cell(rq, locked, 0, 0);
+    }
     bb_if_match_or_end(rq, tx, &as_it_is, BB_ARGS(bb_i(change->device.id)), update_json);
     if (change->documents.rows && device_documents_add(rq, tx, &change->device, &change->documents))
         return bb_failed(rq);
@@ -207,7 +218,7 @@ static int update_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (!changed)
         return bb_reply(rq, 200, device_json(rq, &record));
-    update_check(rq, tx, values, &record);
+    update_check(rq, tx, values, &record, date && (!old_date || strcmp(date, old_date) > 0));
     if (moved && device_warn_duplicates(rq, tx, &record))
         return bb_failed(rq);
     json_t *names = json_array(); /* of the fields that were sent */

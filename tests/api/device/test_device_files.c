@@ -324,6 +324,27 @@ TEST(a_patch_adds_files_with_or_without_fields)
     ck_assert_int_eq(answer_int(device, "capacity"), 5);
 }
 
+TEST(files_for_a_device_that_is_being_deleted_are_refused)
+{
+    PGconn *deletion = database_connect(the_postgres, database);
+    struct upload_body body = files_named("Deleted");
+
+    ck_status(files_post(host, m, &body), 201);
+    body = (struct upload_body){NULL, 0};
+    upload_file(&body, "SF_02C", "x", "too late", 8);
+    struct call call = upload_call(DEVICE "/Deleted", m, &body);
+
+    call.method = "PATCH";
+    sql_run(deletion, "BEGIN");
+    sql_run(deletion, "DELETE FROM device WHERE external_id = 'Deleted'");
+    struct pending_call *patch = call_begin(host, &call);
+
+    sql_soon(db, SQL_LOCK_WAITS);
+    sql_run(deletion, "COMMIT");
+    ck_error(call_end(patch), 404, "Device not found");
+    PQfinish(deletion);
+}
+
 TEST(documents_of_another_organization_are_404)
 {
     struct upload_body body = files_named("Private");

@@ -242,6 +242,24 @@ TEST(a_commissioning_date_after_a_stored_reading_is_refused)
     ask(m, 409, "Conflict: capacity cannot be cleared", "PATCH %s {'capacity':null}", path);
 }
 
+/* In Tokyo a day begins nine hours earlier than in the time zone of the device. */
+TEST(a_device_with_a_reading_of_another_time_zone_can_be_sent_back_with_a_change)
+{
+    const char *key = plant("returned"), *path = text("/api/device/%s", key);
+
+    ask(m, 200, NULL, "PATCH %s {'timezone':'UTC','commissioningDate':'2024-05-02'}", path);
+    post_reading(key,
+                 text("{'type':'History','unit':'Wh','timezone':'Asia/Tokyo','startDate':"
+                      "'2024-05-02T00:00:00','endDate':'2024-05-02T01:00:00','value':1}"),
+                 201, NULL);
+    struct answer *device = ask(m, 200, NULL, "GET %s", path);
+
+    json_object_set_new(device->json, "address", json_string("Street 8"));
+    ck_status(http(host, "PATCH", path, m->token, json_incref(device->json)), 200);
+    ask(m, 200, NULL, "PATCH %s {'commissioningDate':'2024-05-01'}", path);
+    ask(m, 409, "Conflict", "PATCH %s {'commissioningDate':'2024-05-02'}", path);
+}
+
 TEST(a_reading_requires_the_capacity_and_commissioning_date_of_its_device)
 {
     ask(m, 201, NULL, "POST /api/device {'externalId':'bare','commissioningDate':'2020-01-01'}");
