@@ -762,15 +762,19 @@ json_t *fields_check(const struct bb_table *fields, json_t *object, struct probl
 
 /* ---- values given as text ---- */
 
-/* Checks the characters first, because strtod() also accepts hexadecimal, "nan" and white space. */
+/*
+ * Checks the characters first, because strtod() also accepts hexadecimal, "nan" and white space.
+ * PostgreSQL refuses a number that is so small that it becomes 0.
+ */
 static bool field_is_number(const char *text, double *number)
 {
     const char *digits = text + (*text == '-' || *text == '+');
     char *end = NULL;
 
+    errno = 0;
     if (*digits && strchr(DIGITS ".", *digits) && !digits[strspn(digits, DIGITS ".eE+-")])
         *number = strtod(text, &end);
-    return end && !*end;
+    return end && !*end && (!errno || *number != 0);
 }
 
 static bool field_is_whole(const char *text, int64_t *number)

@@ -216,7 +216,10 @@ double device_number(const char *text, const char *characters)
     errno = 0;
     double number = strtod(text, &end);
 
-    return *end || errno || text[strspn(text, characters)] || end == text ? NAN : number;
+    /* errno is also set for the smallest numbers above 0, which PostgreSQL stores */
+    bool wrong = isinf(number) || (errno && number == 0);
+
+    return *end || wrong || text[strspn(text, characters)] || end == text ? NAN : number;
 }
 
 static const char *fields_degrees(struct bb_request *rq, const json_t *value, double most,

@@ -85,11 +85,22 @@ TEST(a_cursor_stays_valid_if_its_device_is_deleted)
     ck_assert_str_eq(device_names(get(lister, next_page(page))), "n4 n1");
 }
 
+TEST(a_list_sorted_by_capacity_continues_after_the_smallest_number)
+{
+    struct person *lister = person_make(host, admin, "lists.small", NULL);
+
+    EACH_TEXT (name, "s1", "s2")
+        make(lister, name, "Small", 5e-324, NULL);
+    ck_assert_str_eq(names_of_pages(lister, "sort=capacity", 1), "s1 s2");
+    ck_assert_str_eq(names_of_pages(lister, "capacityTo=5e-324", 1), "s1 s2");
+}
+
 TEST(a_cursor_of_another_sort_order_is_refused)
 {
     EACH_TEXT (query, "after=x", "after=1-5", "after=-1", "sort=capacity&after=1", "after=1-",
                "sort=capacity&after=1-5x", "sort=name", "sort=capacity&after=1-nan", "order=up",
-               "sort=updatedAt&after=1-1e999", "inGroup=maybe",
+               "sort=updatedAt&after=1-1e999", "sort=capacity&after=1-1e-999",
+               "capacityFrom=1e-400", "inGroup=maybe",
                "sort=externalId&after=99999999999999999999-a")
         ask(m, 400, NULL, "GET /api/device?%s", query);
 }

@@ -381,7 +381,7 @@ TEST(invalid_texts_of_parameters_are_refused)
     EACH_TEXT (bad, "", "-", "+5", " 5", "5 ", "5x", "0x5", "5.0", "1e1", "--5",
                "9223372036854775808", "\xD9\xA5")
         text_fails("least", bad);
-    EACH_TEXT (bad, "", "-", "nan", "inf", "1e400", "0x10", ".", "1e", " 1", "1,5")
+    EACH_TEXT (bad, "", "-", "nan", "inf", "1e400", "1e-400", "0x10", ".", "1e", " 1", "1,5")
         text_fails("number", bad);
     text_fails("count", "11");
     text_fails("yes", "1");
