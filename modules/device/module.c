@@ -243,7 +243,8 @@ static const struct bb_route routes[] = {
      .help = "Register a device. Send JSON, or multipart/form-data to add documents."},
     {.method = "GET", .path = "/api/device", .roles = DEVICE_ROLES, .handler = device_list,
      .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(device),
-     .help = "List the devices of your organizations, oldest first by default."},
+     .help = "List the devices of your organizations, by default in about the order of "
+             "registration."},
     {.method = "GET", .path = "/api/device/my", .roles = DEVICE_ROLES, .handler = device_list,
      .query = BB_TABLE(list_query), .reply = BB_ARRAY_OF(device),
      .help = "List devices (older path of GET /api/device)."},
