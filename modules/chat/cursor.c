@@ -49,7 +49,8 @@ int chat_cursor_split(char *text, struct chat_cursor *cursor)
         parts[count++] = strsep(&text, "-");
     cursor->seen = parts[0];
     cursor->target = count > 1 ? parts[1] : NULL;
-    if (count == 4 && is_snapshot(parts[1]) && is_key(parts[2], cursor->block) &&
+    if (count == 4 && is_snapshot(parts[0]) && is_snapshot(parts[1]) &&
+        chat_snapshot_compare(parts[0], parts[1]) <= 0 && is_key(parts[2], cursor->block) &&
         is_key(parts[3], cursor->event))
         count = 1;
     return count == 1 && is_snapshot(parts[0]) ? 0 : -1;

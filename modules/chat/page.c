@@ -24,9 +24,13 @@ enum {
  * that follows the chain of each conversation: in a chain, a message can come after a message of
  * a transaction with a higher ID. Messages that the reader has seen have a null text.
  *
+ * The reader may have missed the transactions in progress in its snapshot, and those from its xmax
+ * on. Each of them is looked up in the index, and no message in between is read, because a client
+ * can send any snapshot, and a transaction can be in progress for hours.
+ *
  * Rows restored from a dump have transaction IDs of another cluster. To exclude them, the statement
- * requires that `xid` is below the xmax of the current snapshot, and equals the row's xmin: the ID
- * of the transaction that really wrote the row. (No row is written under a savepoint.)
+ * requires that `xid` is below the xmax of the later snapshot, and equals the row's xmin: the ID of
+ * the transaction that really wrote the row. (No row is written under a savepoint.)
  *
  * LOST is whether messages that the reader has not seen may be in the archive (archive.c).
  */
@@ -46,13 +50,15 @@ static const struct bb_sql read_page = {
     " last_value(m.conversation_id) OVER w AS last_conversation,"
     " last_value(m.seq) OVER w AS last_seq,"
     " max(m.x) OVER (PARTITION BY m.conversation_id ORDER BY m.seq) AS key FROM ("
-    "SELECT *, xid::text::bigint AS x FROM chat_entry"
-    " WHERE xid >= pg_snapshot_xmin($1::pg_snapshot)"
-    " AND xid < pg_snapshot_xmax(pg_current_snapshot()) AND xid::xid = xmin"
+    "SELECT e.* FROM (SELECT x AS low, x AS high FROM pg_snapshot_xip($1::pg_snapshot) x"
+    " UNION ALL SELECT pg_snapshot_xmax($1::pg_snapshot),"
+    " pg_snapshot_xmax(coalesce($2::pg_snapshot, pg_current_snapshot()))) missed"
+    " CROSS JOIN LATERAL (SELECT *, xid::text::bigint AS x FROM chat_entry"
+    " WHERE xid >= low AND xid <= high AND xid::xid = xmin"
     " AND (xid, conversation_id, seq) > ($3::bigint::text::xid8, $4::bigint, $5::bigint)"
-    " AND NOT pg_visible_in_snapshot(xid, $1::pg_snapshot)"
     " AND ($2::pg_snapshot IS NULL OR pg_visible_in_snapshot(xid, $2::pg_snapshot))"
-    " ORDER BY xid, conversation_id, seq LIMIT 512"
+    " ORDER BY xid, conversation_id, seq LIMIT 512) e"
+    " ORDER BY e.xid, e.conversation_id, e.seq LIMIT 512"
     ") m WINDOW w AS (ORDER BY m.x, m.conversation_id, m.seq"
     " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)) p) q"
     ") r ON r.bytes_before < $9::bigint LEFT JOIN chat_directory c ON c.id = r.conversation_id"

@@ -545,8 +545,8 @@ static struct start start_find(struct bb_request *rq)
     const char *id = bb_header(rq, "Last-Event-ID");
     struct chat_cursor at = {.seen = NULL};
 
-    /* an empty id counts as no id (WHATWG) */
-    if (id && *id && chat_cursor_split(bb_format(rq, "%s", id), &at))
+    /* an empty id counts as no id (WHATWG); hosts send no id that is too long for a line */
+    if (id && *id && (!*chat_id_line(rq, id) || chat_cursor_split(bb_format(rq, "%s", id), &at)))
         bb_end(rq, bb_fail(rq, 400, "Last-Event-ID must be an id of this stream"));
     const struct bb_rows *rows =
         bb_query_or_end(rq, &snapshot, BB_ARGS(bb_t(at.seen), bb_t(at.target), bb_i(REPLAY_XIDS)));

@@ -201,4 +201,41 @@ TEST(streams_that_resume_at_the_same_position_share_database_reads)
     ck_assert_msg(pages > 0 && pages <= 2 * PAGES, "%.0f pages were read", pages);
 }
 
+/* Returns how many messages the host has read by transaction. Stops the host, because PostgreSQL
+ * counts the reads of a connection when it is closed. */
+static int64_t messages_read(void)
+{
+    host_stop(host);
+    sql_soon(db, "SELECT (count(*) = 1)::int FROM pg_stat_activity"
+                 " WHERE datname = current_database() AND backend_type = 'client backend'");
+    return sql_number(db, "SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes"
+                          " WHERE indexrelname LIKE 'chat_entry%xid%') + (SELECT sum(seq_tup_read)"
+                          " FROM pg_stat_user_tables WHERE relname LIKE 'chat_entry%')");
+}
+
+/* The ids say that the client has seen all messages, and name an old transaction: as one that may
+ * have been in progress, as one that was, and as one for the time after the next page. */
+TEST(an_id_with_an_old_transaction_costs_no_read_of_the_messages_since)
+{
+    start("stream_old");
+    struct talk quiet = talk_start(host, platform, "behind@shop.example", "b@shop.example", NULL);
+    int64_t old = sql_number(db, "SELECT pg_current_xact_id()::text::bigint");
+
+    store(&talk, 0, BURST, 20);
+    sql_run(db, "ANALYZE chat_entry");
+    int64_t now = sql_number(db, "SELECT pg_current_xact_id()::text::bigint");
+
+    struct sse *streams[] = {
+        live_listen(host, platform, text("1:%jd:", now)),
+        live_listen(host, platform, text("%jd:%jd:%jd", old, now, old)),
+        live_listen(host, platform, text("%jd:%jd:-1:%jd:-0.0.0-0.0.0", now, now, now))};
+
+    live_post(host, &quiet, "behind@shop.example", "after all ids");
+    for (int i = 0; i < 3; i++)
+        live_expect(streams[i], "after all ids");
+    int64_t count = messages_read();
+
+    ck_assert_msg(count < BURST, "%jd messages were read", count);
+}
+
 SUITE(stream_behind, .timeout_s = 120, .after_each = stage_disconnect)

@@ -315,6 +315,11 @@ TEST(malformed_event_ids_are_refused_and_foreign_ones_restart_the_stream)
         ck_assert_msg(sse->status == 400, "%s: %s", bad, sse->headers);
         sse_close(sse);
     }
+    const char *in_progress = "1:1000:1"; /* a snapshot that is longer than any id */
+
+    for (int i = 2; i < 1000; i++)
+        in_progress = text("%s,%d", in_progress, i);
+    ck_assert_int_eq(sse_open(host, platform->token, in_progress, 0)->status, 400);
     struct sse *empty = live_listen(host, platform, "");
 
     live_silence(empty); /* an empty id is like no id: no reset */
