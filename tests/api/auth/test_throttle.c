@@ -28,7 +28,7 @@ static struct host *start(const char *name, const char *redis, const char *auth)
     return host_start(&(struct host_spec){.name = name,
                                           .database = database,
                                           .redis = redis,
-                                          .redis_ms = 5000,
+                                          .redis_ms = 10000,
                                           .auth = auth,
                                           .http = BEHIND_PROXY});
 }

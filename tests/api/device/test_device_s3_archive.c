@@ -17,7 +17,7 @@ static void set_up(void)
                                    .log = "  access: false\n",
                                    .more = bucket_section(bucket, s3_spool("device_s3_archive"),
                                                           "  s3_secret_key: " BUCKET_SECRET_KEY
-                                                          "\n  s3_timeout: 8000\n")});
+                                                          "\n  s3_timeout: 40000\n")});
 }
 
 static void age(const struct talk *talk)

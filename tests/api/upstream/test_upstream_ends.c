@@ -66,7 +66,7 @@ static bool none_connected(const struct catcher *catcher)
 
 TEST(idle_connections_are_closed)
 {
-    struct host_spec spec = relay_spec("upstream_idle", RELAY_LOCAL "  connection_idle: 8\n");
+    struct host_spec spec = relay_spec("upstream_idle", RELAY_LOCAL "  connection_idle: 12\n");
     struct host *own = relay_start(&spec);
     struct catcher *catcher = catcher_of(ANSWER_OK);
 

@@ -274,7 +274,7 @@ TEST(an_http2_request_that_times_out_delays_no_other_and_is_retried_on_a_new_con
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {0, NULL, 0}, {200, NULL, 1500}, {200, NULL, 0}, {0, NULL, STOP}};
     struct http2_place place =
-        http2_place("hooksilent", answers, "  timeout: 8\n  retry_delays: [0.1]\n");
+        http2_place("hooksilent", answers, "  timeout: 20\n  retry_delays: [0.1]\n");
 
     if (!place.host)
         return;
@@ -295,7 +295,7 @@ TEST(a_hung_http2_connection_is_closed_with_the_first_request_that_times_out)
     static const struct http2_answer answers[] = {
         {200, NULL, 0}, {HTTP2_STUCK, NULL, 0}, {200, NULL, 0}, {0, NULL, STOP}};
     struct http2_place place =
-        http2_place("hookstuck", answers, "  timeout: 8\n  retry_delays: []\n");
+        http2_place("hookstuck", answers, "  timeout: 20\n  retry_delays: []\n");
 
     if (!place.host)
         return;

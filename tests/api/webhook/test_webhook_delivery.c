@@ -149,7 +149,7 @@ TEST(abandoned_deliveries_are_logged_once_a_minute_per_webhook)
     ck_assert_uint_eq(host_logged(host, line), 1);
 }
 
-enum { RETRY_MS = 5000 }; /* time enough to change the webhook after the first attempt */
+enum { RETRY_MS = 15000 }; /* time enough to change the webhook after the first attempt */
 
 static struct webhook_made make_patient(struct catcher *catcher)
 {

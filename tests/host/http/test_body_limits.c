@@ -28,10 +28,13 @@ TEST_EACH(a_client_can_read_the_413_to_its_body, 2)
 
     wire_exchange(host, text(POST_LOGIN "Content-Length: %d\r\n\r\n%s", too_large[_i], body),
                   "413");
-    wire_exchange(host,
-                  text(POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
-                       too_large[_i], body),
-                  "413");
+    /* the host closes the connection after it if the rest of the body comes slowly */
+    struct wire *chunked = wire_open(host);
+
+    wire_say(chunked, POST_LOGIN "Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+             too_large[_i], body);
+    ck_wire_error(wire_read(chunked, 5000), 413);
+    wire_close(chunked, false);
 }
 
 /* Large bodies are accepted only from clients that have authenticated. */
@@ -88,9 +91,8 @@ TEST(a_body_that_no_handler_reads_takes_no_memory)
 
 TEST(a_pause_in_a_body_is_not_idle_time)
 {
-    struct host *brief = host_start(&(struct host_spec){.name = "body_limits_pause",
-                                                        .database = "body_limits",
-                                                        .http = "  idle_timeout: 1\n"});
+    struct host *brief = host_start(&(struct host_spec){
+        .name = "body_limits_pause", .database = "body_limits", .http = "  idle_timeout: 1\n"});
     struct wire *paused = wire_open(brief);
 
     wire_say(paused, POST_LOGIN "Content-Length: 2\r\n\r\n{");

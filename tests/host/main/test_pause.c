@@ -65,8 +65,9 @@ static double paused_metric(const struct host *host)
 
 static void expect_paused(struct host *host, PGconn *db, const char *path, const char *reason)
 {
-    status_soon(host, "/api/health/ready", NULL, 200);
-    struct answer *ready = ck_status(http(host, "GET", "/api/health/ready", NULL, NULL), 200);
+    struct answer *ready;
+
+    WAIT_UNTIL((ready = http(host, "GET", "/api/health/ready", NULL, NULL))->status == 200, 20000);
 
     ck_assert_msg(strstr(ready->body, "\"status\":\"paused\"") && strstr(ready->body, reason), "%s",
                   ready->body);

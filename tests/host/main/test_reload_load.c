@@ -235,7 +235,7 @@ TEST(a_webhook_test_in_progress_gets_its_result_across_a_reload)
                                               .path = text("%s/test", slow.path),
                                               .token = admin->token});
 
-    wave_status_soon(wave, ", 1 requests");
+    WAIT_UNTIL(receiver_count(receiver, "/late/ping") >= 1, 10000);
     wave_reload(wave);
     struct answer *next = webhook_call(wave->host, admin, "POST", &slow, "/test");
 
