@@ -8,7 +8,8 @@
 #include "modules/chat/chat.h"
 
 enum {
-    ROWS = 512, /* maximum rows of a block: the LIMIT in read_page */
+    ROWS = 512,      /* rows of a block, and maximum rows with new events in a page */
+    ROWS_MAX = 8192, /* maximum rows of a block that is torn with fewer rows */
     ID_SIZE = 3000
 };
 
@@ -18,11 +19,17 @@ enum {
 #define CREATED_AT BB_SQL_TIME("r.created_at")
 
 /*
- * $1 to $8 the members of struct chat_cursor from `seen` to `event`, $9 maximum bytes.
+ * $1 to $8 the members of struct chat_cursor from `seen` to `event`, $9 maximum bytes, $10 maximum
+ * rows of the block.
  *
  * A block has the next rows in the order of transaction, conversation, seq. It is sent in an order
  * that follows the chain of each conversation: in a chain, a message can come after a message of
  * a transaction with a higher ID. Messages that the reader has seen have a null text.
+ *
+ * A full block is torn if one of its messages follows, in its chain, a message after the block.
+ * Then chat_page_read() reads the block again with more rows. The blocks before it are not torn, so
+ * the messages before the block are the beginning of each chain. Therefore a torn block always has
+ * a message whose direct predecessor is after the block, and TORN looks only for such a message.
  *
  * The reader may have missed the transactions in progress in its snapshot, and those from its xmax
  * on. Each of them is looked up in the index, and no message in between is read, because a client
@@ -37,15 +44,19 @@ enum {
 static const struct bb_sql read_page = {
     "SELECT coalesce($2::pg_snapshot, n.now), " CHAT_HOME ", coalesce((SELECT"
     " xid >= pg_snapshot_xmin($1::pg_snapshot) AND xid < pg_snapshot_xmax(pg_current_snapshot())"
-    " FROM chat_archive_state), false), r.total, r.last_xid,"
+    " FROM chat_archive_state), false), coalesce(r.torn, false), r.total, r.last_xid,"
     " r.last_conversation, r.last_seq, r.key, r.x, r.conversation_id, r.seq, r.uuid, r.username,"
     " r.entry, " CREATED_AT ", r.attachments, " CHAT_FACTS
     " FROM (SELECT pg_current_snapshot() AS now) n LEFT JOIN ("
     "SELECT q.*, coalesce(sum(octet_length(q.entry) + coalesce(octet_length(q.attachments), 0))"
-    " OVER (ORDER BY q.key, q.conversation_id, q.seq"
-    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before FROM ("
+    " OVER earlier, 0) AS bytes_before, count(q.entry) OVER earlier AS rows_before FROM ("
     "SELECT p.*, CASE WHEN (p.key, p.conversation_id, p.seq * 2 + 1)"
-    " > ($6::bigint, $7::bigint, $8::bigint) THEN p.chat_entry END AS entry FROM ("
+    " > ($6::bigint, $7::bigint, $8::bigint) THEN p.chat_entry END AS entry,"
+    " bool_or(p.total = $10::bigint AND EXISTS (SELECT FROM chat_entry b"
+    " WHERE b.conversation_id = p.conversation_id AND b.seq = p.seq - 1 AND b.xid::xid = b.xmin"
+    " AND (b.xid::text::bigint, b.conversation_id, b.seq)"
+    " > (p.last_xid, p.last_conversation, p.last_seq)"
+    " AND NOT pg_visible_in_snapshot(b.xid, $1::pg_snapshot))) OVER () AS torn FROM ("
     "SELECT m.*, count(*) OVER w AS total, last_value(m.x) OVER w AS last_xid,"
     " last_value(m.conversation_id) OVER w AS last_conversation,"
     " last_value(m.seq) OVER w AS last_seq,"
@@ -57,11 +68,14 @@ static const struct bb_sql read_page = {
     " WHERE xid >= low AND xid <= high AND xid::xid = xmin"
     " AND (xid, conversation_id, seq) > ($3::bigint::text::xid8, $4::bigint, $5::bigint)"
     " AND ($2::pg_snapshot IS NULL OR pg_visible_in_snapshot(xid, $2::pg_snapshot))"
-    " ORDER BY xid, conversation_id, seq LIMIT 512) e"
-    " ORDER BY e.xid, e.conversation_id, e.seq LIMIT 512"
+    " ORDER BY xid, conversation_id, seq LIMIT $10::bigint) e"
+    " ORDER BY e.xid, e.conversation_id, e.seq LIMIT $10::bigint"
     ") m WINDOW w AS (ORDER BY m.x, m.conversation_id, m.seq"
     " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)) p) q"
-    ") r ON r.bytes_before < $9::bigint LEFT JOIN chat_directory c ON c.id = r.conversation_id"
+    " WINDOW earlier AS (ORDER BY q.key, q.conversation_id, q.seq"
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    ") r ON r.bytes_before < $9::bigint AND r.rows_before < 512"
+    " LEFT JOIN chat_directory c ON c.id = r.conversation_id"
     " ORDER BY r.key, r.conversation_id, r.seq",
     0,
 };
@@ -70,6 +84,7 @@ enum column {
     SNAPSHOT,
     HOME,
     LOST,
+    TORN,
     TOTAL, /* number of rows of the block */
     LAST_XID,
     LAST_CONVERSATION,
@@ -90,6 +105,7 @@ struct reading {
     struct bb_request *rq;
     const struct bb_rows *rows;
     struct chat_cursor from;
+    size_t limit;      /* maximum rows of the block */
     const char *block; /* the text with which all positions in this block begin */
     struct chat_page *page;
 };
@@ -236,7 +252,7 @@ static const char *page_end(struct reading *reading, size_t rows)
                          bb_cell_int(rq, reading->rows, rows - 1, KEY),
                          bb_cell_int(rq, reading->rows, rows - 1, CONVERSATION),
                          bb_cell_int(rq, reading->rows, rows - 1, SEQ) * 2 + 1);
-    if (rows == ROWS)
+    if (rows == reading->limit)
         return bb_format(rq, "d%" PRIu64 "-%s-%s-" KEY_FORMAT "-0.0.0", from->home, from->seen,
                          from->target, KEY_ARGS(last));
     reading->page->more = false;
@@ -251,18 +267,25 @@ struct chat_page *chat_page_read(struct bb_request *rq, const char *position, co
 
     chat_cursor_split(bb_format(rq, "%s", position),
                       from); /* cannot fail: the position was checked, or made here */
-    const struct bb_rows *rows = bb_query(
-        rq, &read_page,
-        BB_ARGS(bb_t(from->seen), bb_t(from->target ? from->target : target), bb_i(from->block[0]),
-                bb_i(from->block[1]), bb_i(from->block[2]), bb_i(from->event[0]),
-                bb_i(from->event[1]), bb_i(from->event[2]), bb_i((int64_t)bytes)));
+    const struct bb_rows *rows;
+    bool torn;
 
-    *moved = rows && (uint64_t)bb_cell_int(rq, rows, 0, HOME) != from->home;
-    if (!rows || *moved)
-        return NULL;
+    reading->limit = ROWS / 4;
+    do {
+        reading->limit *= 4;
+        rows = bb_query(rq, &read_page,
+                        BB_ARGS(bb_t(from->seen), bb_t(from->target ? from->target : target),
+                                bb_i(from->block[0]), bb_i(from->block[1]), bb_i(from->block[2]),
+                                bb_i(from->event[0]), bb_i(from->event[1]), bb_i(from->event[2]),
+                                bb_i((int64_t)bytes), bb_i((int64_t)reading->limit)));
+        *moved = rows && (uint64_t)bb_cell_int(rq, rows, 0, HOME) != from->home;
+        if (!rows || *moved)
+            return NULL;
+        from->target = bb_cell(rq, rows, 0, SNAPSHOT);
+        torn = *bb_cell(rq, rows, 0, TORN) == 't';
+    } while (torn && reading->limit < ROWS_MAX);
     size_t count = bb_cell(rq, rows, 0, TOTAL) ? bb_count(rq, rows) : 0;
 
-    from->target = bb_cell(rq, rows, 0, SNAPSHOT);
     reading->rq = rq;
     reading->rows = rows;
     reading->block = bb_format(rq, "d%" PRIu64 "-%s-%s-" KEY_FORMAT, from->home, from->seen,
@@ -270,11 +293,11 @@ struct chat_page *chat_page_read(struct bb_request *rq, const char *position, co
     bb_defer(rq, page_drop, reading);
     reading->page = chat_page_new(position, 2 * count);
     if (reading->page)
-        reading->page->lost = *bb_cell(rq, rows, 0, LOST) == 't';
-    for (size_t row = 0; row < count && reading->page; row++)
+        reading->page->lost = torn || *bb_cell(rq, rows, 0, LOST) == 't';
+    for (size_t row = 0; row < count && reading->page && !torn; row++)
         if (page_add_row(reading, row))
             return NULL;
-    char *end = reading->page ? strdup(page_end(reading, count)) : NULL;
+    char *end = reading->page ? strdup(page_end(reading, torn ? reading->limit : count)) : NULL;
     struct chat_page *page = reading->page;
 
     if (!end)

@@ -50,7 +50,8 @@ struct chat_event {
 struct chat_page {
     char *start, *end; /* positions; owned */
     bool more;         /* there are events between the end and the target */
-    bool lost;         /* events before the page may be archived, so the reader starts over */
+    bool lost; /* the reader starts over: events before the page may be archived, or the page has
+                * no events because its block is torn even with ROWS_MAX rows (page.c) */
     size_t count;
     struct chat_event *events[];
 };

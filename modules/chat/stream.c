@@ -405,7 +405,7 @@ static void hub_run(struct bb_request *rq, void *arg)
         pthread_mutex_lock(&hub->lock);
         hub_forget(hub);
         hub->page = next;
-        if (next->lost) /* this host was stopped for days */
+        if (next->lost) /* this host was stopped for days, or the block is torn */
             hub_end_all(hub);
         pthread_mutex_unlock(&hub->lock);
     }

@@ -447,4 +447,89 @@ TEST(messages_arrive_in_chain_order_despite_transaction_order)
     live_silence(sse);
 }
 
+/*
+ * Stores the third message of the first conversation in a transaction that begins before many
+ * messages of other conversations, and the second message in a transaction after them. The host
+ * reads them all at once.
+ */
+static void store_apart(const struct talk *talk, int others, int after)
+{
+    PGconn *lower = database_connect(the_postgres, "stream_end");
+
+    ck_assert_int_eq(kill(host->pid, SIGSTOP), 0);
+    sql_run(lower, "BEGIN");
+    sql_number(lower, "SELECT pg_current_xact_id()::text::bigint");
+    for (int i = 1; i <= others; i++)
+        commit(begin_large(&talk[i], text("other %d", i)));
+    store_one(db, talk, 2, "second");
+    store_one(lower, talk, 3, "third");
+    commit(lower);
+    for (int i = others + 1; i <= others + after; i++)
+        commit(begin_large(&talk[i], text("other %d", i)));
+    ck_assert_int_eq(kill(host->pid, SIGCONT), 0);
+}
+
+static struct talk *start_talks(int count)
+{
+    struct talk *talks = calloc((size_t)count, sizeof *talks);
+
+    for (int i = 0; i < count; i++)
+        talks[i] = talk_start(host, platform, "turned@shop.example", "b@b.example", NULL);
+    return talks;
+}
+
+static struct sse *change_host(struct sse *sse, const struct host *to)
+{
+    const char *id = sse->last_id;
+
+    sse_close(sse);
+    return live_listen(to, platform, id);
+}
+
+TEST(messages_arrive_in_chain_order_across_the_blocks_of_a_backlog)
+{
+    struct talk *talks = start_talks(3);
+    struct sse *sse = live_listen(host, platform, NULL);
+
+    live_silence(sse);
+    store_apart(talks, 1, 1);
+    for (int i = 0; i < LARGE; i++) {
+        live_expect(sse, text("other 1 %d", i));
+        if (i % 600 == 599)
+            sse = change_host(sse, i < 600 ? other : host);
+    }
+    live_expect(sse, "second");
+    sse = change_host(sse, other);
+    live_expect(sse, "third");
+    for (int i = 0; i < LARGE; i++) {
+        live_expect(sse, text("other 2 %d", i));
+        if (i % 600 == 599)
+            sse = change_host(sse, i < 600 ? host : other);
+    }
+    live_silence(sse);
+    free(talks);
+}
+
+TEST(clients_start_over_if_a_transaction_was_open_for_too_many_messages)
+{
+    struct talk *talks = start_talks(7),
+                last = talk_start(host, platform, "turned@shop.example", "c@c.example", NULL);
+    struct sse *sse = live_listen(host, platform, NULL);
+    const struct sse_event *event;
+
+    WAIT_UNTIL((sse_within(sse, 50), sse->last_id), SOON_MS);
+    const char *id = sse->last_id;
+
+    sse_close(sse);
+    store_apart(talks, 6, 0);
+    sse = live_listen(other, platform, id);
+    live_reset(sse);
+    live_post(host, &last, "turned@shop.example", "after the reset");
+    while ((event = sse_next(sse, SOON_MS)) && strcmp(sse_entry(event), "after the reset") != 0)
+        ck_assert_str_ne(sse_entry(event), "third");
+    ck_assert_ptr_nonnull(event);
+    live_silence(sse);
+    free(talks);
+}
+
 LIVE_SUITE(stream_end)
