@@ -407,6 +407,9 @@ static void txn_handle(struct core_request *rq)
     if (!rq->errors && rq->route->flags & BB_AUDITED)
         api_audit(&rq->pub, NULL);
     module_error_check_answer(rq, txn->match.route->handler(&rq->pub));
+    /* the handler may have found the object that an earlier attempt was still creating */
+    if (rq->idempotency && !rq->committed && rq->response.status == 409)
+        idempotency_look(rq);
     if (rq->response.status == 404 && rq->route->flags & BB_VERSIONED && !txn_reads_only(txn) &&
         head_value(&txn->head, "If-Match"))
         reply_error(rq, 412, REPLY_CHANGED);

@@ -73,6 +73,12 @@ struct bb_rows *sql_query(struct core_request *rq, const struct bb_sql *sql,
 int idempotency_begin(struct core_request *rq, const struct bb_route *route, const char *target,
                       const char *key, const char *body, size_t body_length);
 
+/*
+ * Answers with the response stored for the request's key, or with 422 if the key was used for a
+ * different request, and returns the status. Returns 0 if nothing is stored. Parks.
+ */
+int idempotency_look(struct core_request *rq);
+
 /* Deletes expired idempotency keys. The host runs this as a job. */
 void idempotency_expire(struct core_request *rq);
 

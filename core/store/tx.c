@@ -268,11 +268,7 @@ static int64_t idempotency_account_of(const struct core_request *rq)
     return rq->pub.principal ? rq->pub.principal->account : 0;
 }
 
-/*
- * Answers with the response stored for the key, or with 422 if the key was used for a different
- * request, and returns the status. Returns 0 if nothing is stored. Parks.
- */
-static int idempotency_look(struct core_request *rq)
+int idempotency_look(struct core_request *rq)
 {
     const struct idempotency *idem = rq->idempotency;
     const struct bb_value values[] = {bb_i(idempotency_account_of(rq)), bb_t(idem->route),

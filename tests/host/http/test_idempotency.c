@@ -14,7 +14,8 @@ static void set_up(void)
 {
     stage_open(&(struct host_spec){.name = "idempotency",
                                    .modules = "[auth, chat, health, metrics]",
-                                   .http = "  metrics_networks: [127.0.0.1]\n"});
+                                   .http = "  metrics_networks: [127.0.0.1]\n"
+                                           "  client_percent: 100\n"});
     platform = person_make(host, admin, "idem.platform", NULL);
     other = person_make(host, admin, "idem.other", NULL);
 }
@@ -125,6 +126,48 @@ TEST(twenty_parallel_requests_with_one_idempotency_key_make_one_row)
     ck_assert_int_eq(first_ones, 2);
     ck_assert_uint_eq(talk_length(host, platform, &talk), 2);
     ck_assert_uint_eq(conversations_of("idem.starts@shop.example"), 1);
+}
+
+/* Requests sent while the creation of an organization with the key "taken" is not committed. Their
+ * own transactions then find that an organization of this name exists. */
+static const struct {
+    const char *key, *address;
+    long status;
+    bool replayed;
+} meanwhile[] = {
+    {"taken", "First street", 201, true},
+    {"taken", "Second street", 422, false},
+    {"free", "First street", 409, false},
+};
+
+TEST_EACH(a_conflict_with_the_first_request_of_the_key_is_no_conflict, COUNT(meanwhile))
+{
+    static const char form[] = "POST /api/organization {'name':'Conflict %d','address':'%s'}";
+    const char *const headers[][2] = {{"Idempotency-Key: taken"},
+                                      {text("Idempotency-Key: %s", meanwhile[_i].key)}};
+    const struct person *maker = person_make(host, admin, text("idem.maker.%d", _i), "ApiUser");
+    struct call first = call_by(maker, form, _i, "First street");
+    struct call second = call_by(maker, form, _i, meanwhile[_i].address);
+
+    first.headers = headers[0];
+    second.headers = headers[1];
+    sql_trigger(db, "AFTER INSERT ON auth_organisation FOR EACH ROW", SQL_GATE);
+    sql_run(db, SQL_GATE_SHUT);
+    struct pending_call *made = call_begin(host, &first);
+
+    sql_soon(db, SQL_GATE_WAITS);
+    struct pending_call *again = call_begin(host, &second);
+
+    sql_soon(db, SQL_LOCK_WAITS " AND wait_event = 'transactionid'");
+    sql_run(db, SQL_GATE_OPEN);
+    struct answer *answer = ck_status(call_end(made), 201), *later = call_end(again);
+
+    sql_run(db, SQL_TRIGGER_DROP);
+    ck_status(later, meanwhile[_i].status);
+    ck_assert_pstr_eq(answer_header(later, "Idempotency-Replayed"),
+                      meanwhile[_i].replayed ? "true" : NULL);
+    if (meanwhile[_i].replayed)
+        ck_assert_str_eq(later->body, answer->body);
 }
 
 TEST(a_refused_request_does_not_use_up_its_idempotency_key)
