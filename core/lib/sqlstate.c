@@ -19,7 +19,7 @@ const struct sqlstate sqlstate_table[] = {
     {"22021", 0, UNSTORABLE},         /* bytes are invalid in the encoding */
     {"22P05", 0, UNSTORABLE},
     {"23505", SQLSTATE_EXPECTED | SQLSTATE_CONFLICT, 409, "Already exists"},
-    {"25006", PASSING, 0, NULL},                          /* read-only: the server is a standby */
+    {"25006", PASSING | LATER, 0, NULL},                  /* read-only: the server is a standby */
     {"26000", SQLSTATE_STALE, 0, NULL},                   /* no such prepared statement */
     {"3F000", SQLSTATE_UNDEFINED, 0, NULL},               /* schema */
     {"40001", COLLISION, 0, NULL},                        /* serialization failure */

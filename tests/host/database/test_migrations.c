@@ -82,4 +82,19 @@ TEST(a_database_of_a_development_version_is_refused_and_unchanged)
     ck_assert_ptr_null(sql_text(db, "SELECT to_regclass('chat_conversation')", 0, NULL));
 }
 
+/* As on a standby, or during maintenance. */
+TEST(a_host_migrates_as_soon_as_the_database_accepts_writes)
+{
+    PGconn *db = empty_database("migrate_read_only");
+
+    sql_run(db, "ALTER DATABASE migrate_read_only SET default_transaction_read_only = on");
+    struct host *host = host_start(&(struct host_spec){
+        .name = "migrate_read_only", .database = "migrate_read_only", .modules = "[auth, health]"});
+
+    host_logs(host, 0, "msg=\"the database cannot be migrated\"");
+    sql_run(db, "ALTER DATABASE migrate_read_only RESET default_transaction_read_only");
+    sql_soon(db, "SELECT count(*) FROM pg_class WHERE relname = 'auth_account'");
+    host_logs(host, 0, "msg=\"the database matches the modules\"");
+}
+
 SUITE(migrations, .timeout_s = 60)

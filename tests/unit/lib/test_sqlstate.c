@@ -59,7 +59,7 @@ TEST(each_sqlstate_has_the_right_status_and_retry)
 
 TEST(sqlstates_say_if_a_migration_may_be_retried)
 {
-    EACH_TEXT (later, "08001", "40P01", "53100", "55P03", "57014", "57P03")
+    EACH_TEXT (later, "08001", "25006", "40P01", "53100", "55P03", "57014", "57P03")
         ck_assert_msg(sqlstate_has(later, SQLSTATE_MIGRATION_LATER), "%s", later);
     EACH_TEXT (never, "42601", "55000", "57000", "58030", "23505")
         ck_assert_msg(!sqlstate_has(never, SQLSTATE_MIGRATION_LATER), "%s", never);
