@@ -587,7 +587,7 @@ static struct call *redis_send_call(struct redis *redis, struct core_request *rq
 
     if (!call)
         return NULL;
-    *call = (struct call){.rq = rq, .sent_ms = redis->loop->now_ms};
+    *call = (struct call){.rq = rq, .sent_ms = clock_mono_ms()};
     if (link_append(redis->link, argc, argv, lengths) || redis_send_gathered(redis)) {
         free(call);
         redis_drop(redis, "cannot send command");
@@ -609,8 +609,13 @@ static void redis_on_tick(struct timer *timer)
 
     const struct call *oldest = STAILQ_FIRST(&redis->calls);
 
-    if (oldest && oldest->sent_ms + redis->loop->host->redis.timeout < now)
-        redis_drop(redis, "no response within the time limit");
+    if (oldest && oldest->sent_ms + redis->loop->host->redis.timeout < now) {
+        size_t count = redis->call_count;
+
+        redis_receive(redis); /* the reply may have arrived while the loop was busy */
+        if (redis->call_count == count)
+            redis_drop(redis, "no response within the time limit");
+    }
     if (redis->link && redis->probe_ms <= now) {
         redis->probe_ms = timer_beat(now, PROBE_MS);
         /* a write, because a Redis that refuses writes still answers a PING */
