@@ -36,15 +36,24 @@ void pg_tx_hand_over(struct pg_conn *conn)
     struct pg_pool *pool = conn->pool;
     struct pg_tx *tx = NULL; /* the first waiter of the owner with the fewest connections */
 
+    if (conn->checked_out || conn->recycle || conn->state != PG_READY)
+        return;
     for (struct pg_tx *at = TAILQ_FIRST(&pool->waiters); at; at = TAILQ_NEXT(at, link)) {
         if (pg_may_run(pool, at->owner) && (!tx || at->owner->running < tx->owner->running))
             tx = at;
     }
-    if (!tx || conn->checked_out || conn->recycle || conn->state != PG_READY)
+    if (!tx)
         return;
     pg_tx_waiter_remove(pool, tx);
     pg_tx_check_out(conn, tx);
     request_wake(tx->rq);
+}
+
+/* Called when an owner has one transaction less: its next caller may get any free connection. */
+static void pg_tx_hand_over_all(struct pg_pool *pool)
+{
+    for (unsigned i = 0; i < pool->count; i++)
+        pg_tx_hand_over(&pool->conns[i]);
 }
 
 void pg_tx_fail_waiters(struct pg_pool *pool)
@@ -176,31 +185,31 @@ void pg_tx_end(struct pg_tx *tx)
     struct pg_pool *pool = pg_tx_leave(tx);
     struct pg_conn *conn = tx->conn;
 
-    if (!conn) {
-        /* the owner has one transaction less, so its next caller may get a free connection */
-        for (unsigned i = 0; i < pool->count; i++)
-            pg_tx_hand_over(&pool->conns[i]);
-        return;
+    if (conn) {
+        conn->checked_out = NULL;
+        tx->conn = NULL;
+        bool clean = !conn->batches && !conn->waiting_count && conn->state == PG_READY &&
+                     PQtransactionStatus(conn->pg) == PQTRANS_IDLE;
+
+        if (!clean)
+            pg_conn_lost(conn, "a transaction was abandoned");
+        else if (conn->recycle)
+            pg_conn_lost(conn, "its prepared statements or settings are stale");
+        else if (pg_session_has_changed(conn, tx->rq))
+            pg_conn_lost(conn, "a setting was changed");
     }
-    conn->checked_out = NULL;
-    tx->conn = NULL;
-    bool clean = !conn->batches && !conn->waiting_count && conn->state == PG_READY &&
-                 PQtransactionStatus(conn->pg) == PQTRANS_IDLE;
-    if (!clean)
-        pg_conn_lost(conn, "a transaction was abandoned");
-    else if (conn->recycle)
-        pg_conn_lost(conn, "its prepared statements or settings are stale");
-    else if (pg_session_has_changed(conn, tx->rq))
-        pg_conn_lost(conn, "a setting was changed");
-    else
-        pg_tx_hand_over(conn);
+    pg_tx_hand_over_all(pool);
 }
 
 void pg_tx_drop(void *of)
 {
     struct pg_tx *tx = of;
 
-    pg_tx_leave(tx);
+    if (!tx->owner) /* pg_tx_end() was called */
+        return;
+    struct pg_pool *pool = pg_tx_leave(tx);
+
     if (tx->conn)
         pg_conn_lost(tx->conn, "a request ended within a transaction");
+    pg_tx_hand_over_all(pool);
 }

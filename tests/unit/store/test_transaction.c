@@ -199,4 +199,57 @@ TEST(a_transaction_connection_with_changed_settings_is_not_used_again)
     has_committed(&bert, 2);
 }
 
+/* ---- several connections, of which an owner gets one ---- */
+
+static bool both_are_ready(void)
+{
+    return stage_conn(PG_TX, 0)->state == PG_READY && stage_conn(PG_TX, 1)->state == PG_READY;
+}
+
+static void transact_for_account(struct core_request *rq, struct stage_call *call)
+{
+    rq->owner.account = 1;
+    transact(rq, call);
+}
+
+static void hold_for_account(struct core_request *rq, struct stage_call *call)
+{
+    rq->owner.account = 1;
+    hold(rq, call);
+}
+
+/* Ends of Anna's transaction after which its connection is closed. */
+static const struct {
+    void (*work)(struct core_request *rq, struct stage_call *call);
+    enum script_act act;
+    const char *say;
+} unclean[] = {
+    {transact_for_account, SCRIPT_STALL, NULL},
+    {transact_for_account, SCRIPT_ERROR, "0A000 RevalidateCachedQuery"},
+    {transact_for_account, SCRIPT_SETTING, "Asia/Tokyo"},
+    {transact_for_account, SCRIPT_FATAL, "57P01"},
+    {hold_for_account, SCRIPT_USUAL, NULL},
+};
+
+TEST_EACH(a_waiting_transaction_gets_a_free_connection_when_another_one_is_closed, COUNT(unclean))
+{
+    static struct host_settings half;
+
+    anna.work = unclean[_i].work;
+    bert.work = transact_for_account;
+    anna.deadline_ms = STAGE_SHORT_MS;
+    stage_play(SCRIPT_EXECUTE, "anna", unclean[_i].act, unclean[_i].say);
+    stage_open(PG_TX, 2);
+    half = *stage_loop.host;
+    half.http.client_percent = 50;
+    stage_loop.host = &half;
+    stage_until(both_are_ready);
+    stage_ask(&anna);
+    stage_ask(&bert);
+    ck_assert(!TAILQ_EMPTY(&stage_loop.pg->pools[PG_TX].waiters));
+    stage_finish();
+    stage_expect_row(&bert);
+    ck_assert_uint_le(pg_script_conn_of(&stage_server, "bert"), 2); /* not on a third connection */
+}
+
 SUITE(transaction, .before_each = set_up, .after_each = stage_tear_down, .timeout_s = STAGE_SECONDS)
