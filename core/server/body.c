@@ -786,13 +786,22 @@ int upload_wait(struct upload *upload)
 const char *upload_identity(struct upload *upload, size_t *length)
 {
     const struct http_txn *txn = upload->txn;
-    struct arena *arena = txn->rq.arena;
-    char *text = arena_text(arena, txn->bytes ? txn->bytes : "", txn->length);
+    size_t fields = txn->bytes ? strnlen(txn->bytes, txn->length) : 0, room = fields + 1;
 
-    for (const struct upload_file *file = upload->files; text && file; file = file->next)
-        text =
-            arena_format(arena, "%s\n%s %s %s", text, file->pub.part, file->sha256, file->pub.name);
-    *length = text ? strlen(text) : 0;
+    for (const struct upload_file *file = upload->files; file; file = file->next)
+        room += strlen(file->pub.part) + strlen(file->sha256) + strlen(file->pub.name) + 3;
+    char *text = arena_alloc(txn->rq.arena, room), *end = text;
+
+    if (!text)
+        return NULL;
+    if (fields)
+        end = mempcpy(text, txn->bytes, fields);
+    for (const struct upload_file *file = upload->files; file; file = file->next) {
+        end = stpcpy(stpcpy(stpcpy(end, "\n"), file->pub.part), " ");
+        end = stpcpy(stpcpy(stpcpy(end, file->sha256), " "), file->pub.name);
+    }
+    *end = '\0';
+    *length = (size_t)(end - text);
     return text;
 }
 
