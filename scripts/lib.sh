@@ -555,13 +555,13 @@ and $service_user cannot work there: start busbar as the same user as before, or
 another directory"
 }
 
-# Returns 0 if sockets can be in this directory: sun_path has 108 bytes, and ".s.PGSQL.5432" is appended.
+# Returns 0 if sockets can be in this directory: sun_path has 108 bytes, and "/host/control.sock" is appended.
 fit_for_sockets() {
     local LC_ALL=C
     case $1 in
     *[!A-Za-z0-9_./+@-]*) return 1 ;;
     esac
-    [ ${#1} -le 93 ] && fit_for_service "$1"
+    [ ${#1} -le 89 ] && fit_for_service "$1"
 }
 
 # Creates the directory of the sockets, with mode 0700 and owned by the service user, and sets `run` to it. It is var/run,

@@ -37,7 +37,7 @@ make_cluster() {
     printf 'CREATE ROLE busbar LOGIN\nCREATE DATABASE busbar OWNER busbar\n' |
         as_service "$pg/postgres" --single -D "$new" postgres >>"$var/log/initdb.log" 2>&1 ||
         die "the database could not be created, see $var/log/initdb.log"
-    as_service sh -c "echo \"include 'busbar.conf'\" >>'$new/postgresql.conf'" &&
+    echo "include 'busbar.conf'" | as_service tee -a "$new/postgresql.conf" >/dev/null &&
         as_service mv "$new" "$data/cluster" || die "the new cluster could not be put in $data"
     say "made the cluster in $((SECONDS - began)) s"
 }
