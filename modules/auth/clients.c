@@ -58,7 +58,7 @@ int auth_client_create(struct bb_request *rq)
 static int clients_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql change = {
-        "UPDATE auth_client SET name = coalesce($3, name), "
+        "UPDATE auth_client SET name = CASE WHEN $7::boolean THEN coalesce($3, '') ELSE name END, "
         "expires = CASE WHEN $4::boolean THEN $5::timestamptz ELSE expires END, "
         "secret = coalesce($6::bytea, secret) "
         "WHERE id = $1::bigint AND account = $2::bigint AND deleted IS NULL "
@@ -72,7 +72,8 @@ static int clients_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         rq, tx, &change,
         BB_ARGS(id, bb_i(rq->principal->account), bb_t(bb_text(rq, "name")),
                 bb_b(json_object_get(bb_body(rq), "expiresAt") != NULL),
-                bb_t(bb_text(rq, "expiresAt")), secret ? auth_sha256(rq, secret) : bb_t(NULL)));
+                bb_t(bb_text(rq, "expiresAt")), secret ? auth_sha256(rq, secret) : bb_t(NULL),
+                bb_b(json_object_get(bb_body(rq), "name") != NULL)));
 
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Client not found");

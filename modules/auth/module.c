@@ -232,8 +232,8 @@ static const struct bb_field access_body[] = {
     {.name = "scope", .type = BB_TEXT, .max = 1000, .help = "Accepted and ignored."},
 };
 static const struct bb_field client_body[] = {
-    {.name = "name", .type = BB_TEXT, .flags = BB_NULLABLE | BB_NAME, .max = 100,
-     .help = "A name to recognize the client by in the list.", .example = "Nightly import"},
+    {.name = "name", .type = BB_TEXT, .flags = BB_CLEARS | BB_NAME, .max = 100,
+     .help = "A name to recognize the client by in the list; null: none.", .example = "Nightly import"},
     {.name = "expiresAt", .type = BB_TIME, .flags = BB_CLEARS, .example = "2030-01-01T00:00:00Z",
      .help = "When the client and its tokens expire; null: never."},
 };

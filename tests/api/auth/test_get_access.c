@@ -329,6 +329,8 @@ TEST(a_client_has_a_name_and_the_hour_of_its_last_use)
     ask(user, 200, "{'name':'Nightly','expiresAt':null}",
         "PATCH /api/auth/clients/%jd {'name':'Nightly'}", client.id);
     expect_json(client_listed(&client), "{'name':'Nightly','client_secret':'(absent)'}");
+    ask(user, 200, "{'name':'Nightly'}", "PATCH /api/auth/clients/%jd {'name':''}", client.id);
+    ask(user, 200, "{'name':''}", "PATCH /api/auth/clients/%jd {'name':null}", client.id);
     ask_on(other, bearer(token), 200, NULL, "GET /api/auth/me");
 }
 
