@@ -113,8 +113,9 @@ int auth_change_password(struct bb_request *rq)
 /* ---- POST /api/user/register: requests an account and an organization; an Admin approves ---- */
 
 /* With register_silent every registration gets this response, even if the account exists. */
-static int users_received(struct bb_request *rq)
+static int users_received(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
+    (void)tx, (void)arg;
     return bb_reply(rq, 202,
                     json_pack("{ss}", "message",
                               "The registration was received. An administrator has to approve "
@@ -128,7 +129,8 @@ static int users_store(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     if (account->link)
         auth_link_ask(rq, tx, account->link, account->email, account->language);
-    return account->silent ? users_received(rq) : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
+    return account->silent ? users_received(rq, tx, NULL)
+                           : bb_reply(rq, 201, auth_account_json(rq, rows, 0));
 }
 
 int auth_register(struct bb_request *rq)
@@ -172,7 +174,8 @@ int auth_register(struct bb_request *rq)
     account.password = auth_password_hash(rq, "register", bb_text(rq, "password"));
     int status = bb_transaction(rq, users_store, &account);
 
-    return account.silent && status == 409 ? users_received(rq) : status;
+    /* In a transaction, so that the response is stored for an Idempotency-Key in both cases. */
+    return account.silent && status == 409 ? bb_transaction(rq, users_received, NULL) : status;
 }
 
 /* ---- `busbar user add`: adds the first Admin, and other accounts, from the machine itself ---- */

@@ -194,6 +194,14 @@ TEST(register_silent_does_not_reveal_existing_accounts)
     ck_assert_str_eq(first->body, again->body);
     sql_is(own, 1, "SELECT count(*) FROM auth_account WHERE email = 'quiet@example.com'");
     ask_on(silent, NULL, 400, NULL, "POST %s {}", path);
+    EACH_TEXT (name, "quiet", "quieter")
+        for (int i = 0; i < 2; i++) {
+            struct call call = call_by(NULL, "POST %s %s", path, form_of(name, "{}"));
+
+            call.headers = (const char *[]){"Idempotency-Key: silent", NULL};
+            ck_assert_pstr_eq(answer_header(http_send(silent, &call), "Idempotency-Replayed"),
+                              i ? "true" : NULL);
+        }
 }
 
 static bool are_swept(PGconn *own)
