@@ -235,6 +235,9 @@ int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t accou
 
 /* ---- links.c: links that are sent by mail ---- */
 
+/* Whether auth_link AS l is valid for auth_account AS a. */
+#define LINK_VALID "a.id = l.account AND a.email = l.email AND a.status IN ('Pending', 'Active')"
+
 /* Returns whether a module provides the service "mail"; false before `start` is called. */
 bool auth_sends_mail(struct bb_host *host);
 

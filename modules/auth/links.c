@@ -50,7 +50,8 @@ static int links_work(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "FROM auth_account a LEFT JOIN auth_organisation o ON o.id = a.organisation "
         "WHERE a.email = $2 AND a.status IN ('Pending', 'Active') "
         "AND ($3 <> 'confirm' OR a.confirmed IS NULL) AND (SELECT count(*) FROM auth_link l "
-        "WHERE l.account = a.id AND l.purpose = $3 AND l.expires > now()) < $5::bigint), "
+        "WHERE l.account = a.id AND l.purpose = $3 AND l.expires > now()) < $5::bigint "
+        "FOR SHARE OF a), " /* a change of the account deletes the link, or has come before it */
         "made AS (INSERT INTO auth_link (hash, account, purpose, email, expires) "
         "SELECT $1::bytea, id, $3, email, now() + make_interval(secs => $4::bigint) FROM a) "
         "SELECT email, name, organisation FROM a",
@@ -229,9 +230,6 @@ static int links_invalid(struct bb_request *rq)
     return bb_invalid(rq, "token", "was used already or has expired: request another link");
 }
 
-/* Whether link `l` is valid for account `a`. */
-#define VALID "a.id = l.account AND a.email = l.email AND a.status IN ('Pending', 'Active')"
-
 struct reset {
     const char *token, *encoded;
 };
@@ -244,7 +242,7 @@ static int links_store_password(struct bb_request *rq, struct bb_tx *tx, void *a
         "AND expires > now() RETURNING account, email) "
         "UPDATE auth_account a SET password = $2, confirmed = coalesce(a.confirmed, now()), "
         "approved = coalesce(a.approved, CASE a.status WHEN 'Active' THEN now() END), "
-        "updated = now() FROM l WHERE " VALID " RETURNING a.id",
+        "updated = now() FROM l WHERE " LINK_VALID " RETURNING a.id",
         0};
     const struct reset *reset = arg;
     const struct bb_rows *rows = bb_tx_query_or_end(
@@ -258,7 +256,7 @@ static int links_store_password(struct bb_request *rq, struct bb_tx *tx, void *a
 int auth_reset(struct bb_request *rq)
 {
     static const struct bb_sql find = {
-        "SELECT a.email FROM auth_link l JOIN auth_account a ON " VALID
+        "SELECT a.email FROM auth_link l JOIN auth_account a ON " LINK_VALID
         " WHERE l.hash = $1::bytea AND l.purpose <> 'confirm' AND l.expires > now()",
         0};
     struct reset reset = {.token = bb_text(rq, "token")};
@@ -278,7 +276,7 @@ int auth_confirm(struct bb_request *rq)
     static const struct bb_sql use = {
         "WITH l AS (DELETE FROM auth_link WHERE hash = $1::bytea AND purpose = 'confirm' "
         "AND expires > now() RETURNING account, email) "
-        "UPDATE auth_account a SET confirmed = now() FROM l WHERE " VALID " RETURNING a.id",
+        "UPDATE auth_account a SET confirmed = now() FROM l WHERE " LINK_VALID " RETURNING a.id",
         BB_SQL_WRITE};
 
     if (!bb_count(rq, bb_query_or_end(rq, &use, BB_ARGS(auth_sha256(rq, bb_text(rq, "token"))))))

@@ -400,6 +400,11 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 
     static const struct bb_sql current = {
         "SELECT " ACCOUNT_COLUMNS " FROM auth_account a WHERE a.id = $1::bigint FOR UPDATE", 0};
+    /* Links must not work again if the change is undone. */
+    static const struct bb_sql forget = {
+        "DELETE FROM auth_link l WHERE l.account = $1::bigint AND NOT EXISTS "
+        "(SELECT FROM auth_account a WHERE " LINK_VALID ")",
+        0};
 
     (void)arg;
     users_check_change(rq, tx);
@@ -417,6 +422,7 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Account not found");
+    bb_tx_query_or_end(rq, tx, &forget, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
     auth_notify(rq, tx, bb_segment_int(rq, "id"));
     json_t *account = bb_hold(rq, auth_account_json(rq, rows, 0));
     const char *alike = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 4);

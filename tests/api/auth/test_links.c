@@ -153,6 +153,21 @@ TEST(a_link_expires_and_is_void_after_other_changes)
     reset(token, "a new password", 400, GONE);
 }
 
+TEST(a_link_stays_void_after_the_change_is_undone)
+{
+    static const char *const changes[][3] = {{"status", "Suspended", "Active"},
+                                             {"email", "moved@example.com", "undone@example.com"}};
+    struct person *person = person_of("undone", NULL);
+
+    for (size_t i = 0; i < COUNT(changes); i++) {
+        const char *token = token_of("/api/user/password/reset", person->email, 3 + i);
+
+        ck_status(person_change(host, admin, person, changes[i][0], changes[i][1]), 200);
+        ck_status(person_change(host, admin, person, changes[i][0], changes[i][2]), 200);
+        reset(token, "a new password", 400, GONE);
+    }
+}
+
 TEST(a_token_works_once_on_all_hosts_together)
 {
     struct call calls[RACERS];
