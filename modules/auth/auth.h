@@ -146,8 +146,8 @@ int auth_credentials_settle(struct bb_request *rq, struct auth *auth, const char
 
 /* ---- throttle.c: a limit on failed attempts ---- */
 
-/* NULL: out of memory. auth_throttle_free() destroys the mutex; the host frees the memory. */
-struct auth_throttle *auth_throttle_new(struct bb_host *host);
+/* `seed`: random. NULL: out of memory. auth_throttle_free() destroys the mutex, not the memory. */
+struct auth_throttle *auth_throttle_new(struct bb_host *host, uint64_t seed);
 void auth_throttle_free(struct auth_throttle *throttle);
 
 /* Returns a hash of the e-mail, for bb_offload_for(); never 0. */

@@ -20,7 +20,7 @@ static int auth_open(struct bb_host *host, void **state)
 {
     struct auth *auth = bb_host_alloc(host, sizeof(*auth));
     const struct auth_settings *settings = bb_settings(host);
-    uint64_t seed;
+    uint64_t seeds[2];
 
     if (!auth)
         return bb_open_fail(host, "out of memory");
@@ -37,11 +37,11 @@ static int auth_open(struct bb_host *host, void **state)
         .memory_kib = (uint32_t)settings->argon2_memory,
         .lanes = (uint32_t)settings->argon2_lanes,
     };
-    if (bb_random(host, &seed, sizeof(seed)) || auth_password_dummy(auth))
+    if (bb_random(host, seeds, sizeof(seeds)) || auth_password_dummy(auth))
         return bb_open_fail(host, "no random bytes");
-    auth->cache = cache_new((size_t)settings->cache_entries, seed);
+    auth->cache = cache_new((size_t)settings->cache_entries, seeds[0]);
     auth->keys = auth_keys_new();
-    auth->throttle = auth_throttle_new(host);
+    auth->throttle = auth_throttle_new(host, seeds[1]);
     if (auth->cache && auth->keys && auth->throttle) {
         *state = auth;
         return 0;

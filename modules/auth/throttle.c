@@ -39,11 +39,13 @@ struct counter {
 };
 
 /*
- * The counters of this host. An id selects the set. If all counters of a set are used, a new
- * counter replaces the one that expires first, so memory is bounded however many clients there are.
+ * The counters of this host. The hash of the seed and an id selects the set, so that nobody can
+ * choose e-mails whose counters are in one set. If all counters of a set are used, a new counter
+ * replaces the one that expires first, so memory is bounded however many clients there are.
  */
 struct auth_throttle {
     pthread_mutex_t lock;
+    uint64_t seed;
     struct counter counters[SETS][WAYS];
 };
 
@@ -55,10 +57,12 @@ struct asked {
     int64_t wait_ms; /* result: time until the counter expires; 0: the limit is not reached */
 };
 
-struct auth_throttle *auth_throttle_new(struct bb_host *host)
+struct auth_throttle *auth_throttle_new(struct bb_host *host, uint64_t seed)
 {
     struct auth_throttle *throttle = bb_host_alloc(host, sizeof(*throttle));
 
+    if (throttle)
+        throttle->seed = seed;
     return throttle && !pthread_mutex_init(&throttle->lock, NULL) ? throttle : NULL;
 }
 
@@ -119,7 +123,11 @@ uint64_t auth_throttle_target(const char *email)
 static struct counter *throttle_find(struct auth *auth, uint64_t id, bool make)
 {
     int64_t now_ms = bb_now_ms(auth->host);
-    struct counter *set = auth->throttle->counters[id % SETS], *first = set;
+    const uint64_t seeded[] = {auth->throttle->seed, id};
+    unsigned char hash[SHA256_DIGEST_LENGTH];
+
+    SHA256((const unsigned char *)seeded, sizeof(seeded), hash);
+    struct counter *set = auth->throttle->counters[(hash[0] << 8 | hash[1]) % SETS], *first = set;
 
     for (struct counter *at = set; at < set + WAYS; at++) {
         if (at->id == id && at->ends_ms > now_ms)

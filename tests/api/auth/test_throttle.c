@@ -2,6 +2,8 @@
  * Failed logins are counted: a guesser is stopped, the account's owner at another
  * address is not, and all hosts count together while Redis is available.
  */
+#include <openssl/sha.h>
+
 #include "exchange.h"
 #include "talk.h"
 #include "wire.h"
@@ -165,6 +167,35 @@ TEST(a_host_counts_failed_logins_without_redis)
     one_guesser(alone, alone);
     many_accounts(alone);
     a_guesser_in_the_office(alone, alone);
+}
+
+/* Returns the set of a counter in a host's table as everybody could compute it without a secret. */
+static uint64_t set_of(char kind, const char *of)
+{
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    uint64_t id;
+
+    SHA256((const unsigned char *)of, strlen(of), digest);
+    memcpy(&id, digest, sizeof(id));
+    return (id ^ (uint64_t)kind) % 2048;
+}
+
+/* A set has four counters. */
+TEST(chosen_emails_do_not_evict_the_counter_of_a_guesser)
+{
+    uint64_t set = set_of('b', text("%s 192.0.2.70", person->email));
+
+    guess(alone, "192.0.2.70", 4);
+    for (int i = 0, chosen = 0; chosen < 8; i++) {
+        char email[64];
+
+        snprintf(email, sizeof(email), "chosen%d@example.com", i);
+        if (set_of('a', email) != set)
+            continue;
+        ck_error(login_from(alone, "192.0.2.71", email, "some guess"), 401, "");
+        chosen++;
+    }
+    right(alone, "192.0.2.70", 429);
 }
 
 /* The password is correct, but each login costs a hash and has no use. */
