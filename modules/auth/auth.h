@@ -134,8 +134,10 @@ const char *auth_password_hash(struct bb_request *rq, const char *pool, const ch
 
 /*
  * Checks an e-mail and a password, unless too many logins have failed. *good is false if the
- * account is unknown or the password is wrong. Parks the fiber. If this returns 0, the caller must
- * call auth_credentials_settle() with the status of the response, and return its result.
+ * account is unknown or the password is wrong. If the password is right and its stored hash has
+ * another cost than the settings, a new hash is stored later. Parks the fiber. If this returns 0,
+ * the caller must call auth_credentials_settle() with the status of the response, and return its
+ * result.
  */
 int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email,
                      const char *password, struct auth_account *account, bool *good);

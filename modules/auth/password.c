@@ -127,6 +127,63 @@ const char *auth_password_hash(struct bb_request *rq, const char *pool, const ch
     return text;
 }
 
+/*
+ * ---- renewing a hash whose cost is not the one in the settings ----
+ *
+ * The new hash has the salt of the old one, so that statements see that the password is the same.
+ */
+
+enum {
+    RENEWALS = 1,       /* subject: all renewals together may use a client's share of the pool */
+    PASSWORD_MAX = 1024 /* bytes of 256 characters */
+};
+
+struct renewal {
+    int64_t account;
+    char old[AUTH_HASH_MAX], password[PASSWORD_MAX + 1];
+};
+
+/* Runs after the login. If it fails, the next login tries again. */
+static void password_renew(struct bb_request *rq, void *arg)
+{
+    static const struct bb_sql write = {
+        "UPDATE auth_account SET password = $3 WHERE id = $1::bigint AND password = $2",
+        BB_SQL_WRITE};
+    const struct renewal *renewal = arg;
+    struct hashing job = {.password = renewal->password};
+    char encoded[AUTH_HASH_MAX];
+
+    password_decode(renewal->old, &job);
+    job.cost = ((const struct auth *)rq->state)->cost;
+    if (bb_offload_for(rq, "register", RENEWALS, password_work, &job) || job.problem != ARGON2_OK)
+        return;
+    password_encode(&job, encoded);
+    if (!bb_query(rq, &write, BB_ARGS(bb_i(renewal->account), bb_t(renewal->old), bb_t(encoded))))
+        bb_log(rq, BB_WARN, "cannot renew the hash of a password: %s", bb_sqlstate(rq));
+}
+
+static void password_renewed(void *arg, bool whole)
+{
+    (void)whole;
+    OPENSSL_clear_free(arg, sizeof(struct renewal));
+}
+
+/* Returns at once. `password` is right for the account. */
+static void password_renew_later(struct auth *auth, const struct auth_account *account,
+                                 const char *password)
+{
+    bool fits = strlen(password) <= PASSWORD_MAX;
+    struct renewal *renewal = fits ? OPENSSL_zalloc(sizeof(*renewal)) : NULL;
+
+    if (!renewal)
+        return;
+    renewal->account = account->id;
+    strncpy(renewal->old, account->password, AUTH_HASH_MAX - 1);
+    strncpy(renewal->password, password, PASSWORD_MAX);
+    if (bb_run_then(auth->host, password_renew, password_renewed, renewal))
+        password_renewed(renewal, false);
+}
+
 /* ---- an e-mail and a password: checks the throttle, finds the account, hashes and counts ---- */
 
 #define BY_EMAIL(email, network)                                                                   \
@@ -186,6 +243,8 @@ int auth_credentials(struct bb_request *rq, struct auth *auth, const char *email
     status = password_run(rq, "hash", account->known_here ? 0 : auth_throttle_target(email), &job);
     *good = status == 0 && CRYPTO_memcmp(expected, job.hash, HASH) == 0 && found;
     OPENSSL_cleanse(job.hash, HASH);
+    if (*good && memcmp(&job.cost, &auth->cost, sizeof(job.cost)) != 0)
+        password_renew_later(auth, account, password);
     return status;
 }
 

@@ -185,9 +185,10 @@ const struct bb_authenticator auth_authenticator = {
 /*
  * Each login, and each token of an API client, has a row, so that it can be revoked separately. The
  * row is inserted only if the signing key is still active (otherwise the token would be revoked at
- * once), and if the account's password or the client's secret is still the one that was checked.
- * This statement and a change of the password or secret lock the same rows. So a login is refused
- * if the change came first, and otherwise the change revokes its session.
+ * once), and if the account's password or the client's secret is still the one that was checked. (A
+ * renewed hash of the same password has the same salt, see password.c.) This statement and a change
+ * of the password or secret lock the same rows. So a login is refused if the change came first, and
+ * otherwise the change revokes its session.
  *
  * k has the login of one request, or the logins of several requests (struct bb_keyed).
  */
@@ -195,7 +196,8 @@ const struct bb_authenticator auth_authenticator = {
     "WITH k(jti, account, client, kid, issued, expires, password, i) AS MATERIALIZED (" keys "), " \
     "a AS (SELECT a.id, k.i FROM k JOIN auth_account a ON a.id = k.account "                       \
     "AND a.status = 'Active' "                                                                     \
-    "AND (k.client <> 0 OR a.password = coalesce(k.password, a.password)) "                        \
+    "AND (k.client <> 0 OR k.password IS NULL OR "                                                 \
+    "split_part(a.password, '$', 5) = split_part(k.password, '$', 5)) "                            \
     "ORDER BY a.id FOR SHARE OF a), "                                                              \
     "c AS (SELECT k.i FROM k JOIN auth_client c ON c.id = k.client AND c.deleted IS NULL "         \
     "AND c.secret::text = k.password ORDER BY c.id FOR SHARE OF c), "                              \

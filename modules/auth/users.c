@@ -70,12 +70,13 @@ int auth_password_changed(struct bb_request *rq, struct bb_tx *tx, int64_t accou
     return bb_reply(rq, 200, json_pack("{ss}", "message", "Password changed"));
 }
 
-/* Stores the new hash if the old hash is still stored, and ends the account's other sessions. */
+/* Stores the new hash if the old salt is still stored, and ends the account's other sessions. */
 static int users_store_password(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
-    static const struct bb_sql write = {"UPDATE auth_account SET password = $3, updated = now() "
-                                        "WHERE id = $1::bigint AND password = $2 RETURNING id",
-                                        0};
+    static const struct bb_sql write = {
+        "UPDATE auth_account SET password = $3, updated = now() WHERE id = $1::bigint "
+        "AND split_part(password, '$', 5) = split_part($2, '$', 5) RETURNING id",
+        0};
     const struct change *change = arg;
     int64_t account = rq->principal->account;
     struct bb_rows *rows = bb_tx_query_or_end(

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "exchange.h"
+#include "talk.h"
 #include "wire.h"
 
 #define TRIES 10    /* logins of each kind */
@@ -83,6 +84,44 @@ TEST(unknown_accounts_and_wrong_passwords_take_the_same_hashing_time)
                   unknown, wrong);
     ck_assert_msg(odd > wrong / 2 && odd < wrong * 2, "no e-mail %llu ns, wrong %llu ns", odd,
                   wrong);
+}
+
+TEST(a_login_renews_a_hash_of_another_cost)
+{
+    struct host *cheap = host_start(&(struct host_spec){
+        .name = "login-cheap", .database = "login", .auth = "  argon2_memory: 64\n"});
+    struct person *renewed = person_make(host, admin, "renewed", NULL);
+    const char *form = "POST /api/auth/login {'username':'%s','password':'%s'}";
+    PGconn *db = database_connect(the_postgres, "login");
+
+    ask_on(cheap, NULL, 401, NULL, form, renewed->email, "a guess");
+    ask_on(cheap, NULL, 200, NULL, form, renewed->email, renewed->password);
+    sql_soon(db, "SELECT count(*) FROM auth_account WHERE email = 'renewed@example.com' AND"
+                 " password LIKE '$argon2id$v=19$m=64,t=2,p=1$%'");
+    EACH_TEXT (guess, "a guess", "password of known")
+        ask_on(cheap, NULL, 401, NULL, form, renewed->email, guess);
+    ask_on(cheap, NULL, 200, NULL, form, renewed->email, renewed->password);
+    ask(renewed, 200, NULL, "GET /api/auth/me");
+    PQfinish(db);
+}
+
+/* A login that has checked the previous hash waits for the transaction that replaces the hash. */
+TEST(a_login_succeeds_while_another_one_renews_the_hash)
+{
+    struct person *raced = person_make(host, admin, "raced", NULL);
+    struct call call = call_by(NULL, "POST /api/auth/login {'username':'%s','password':'%s'}",
+                               raced->email, raced->password);
+    PGconn *db = database_connect(the_postgres, "login");
+
+    sql_run(db, "BEGIN");
+    sql_run(db, "UPDATE auth_account SET password = replace(password, 'm=1024', 'm=64')"
+                " WHERE email = 'raced@example.com'");
+    struct pending_call *late = call_begin(host, &call);
+
+    sql_soon(db, "SELECT count(*) FROM pg_locks WHERE NOT granted");
+    sql_run(db, "COMMIT");
+    ck_status(call_end(late), 200);
+    PQfinish(db);
 }
 
 TEST(the_account_status_is_shown_only_after_the_correct_password)
