@@ -168,6 +168,7 @@ struct subscription {
     struct rate rate;
     bool backlog;
     bool again;      /* the backlog changed while it was read */
+    int64_t missed;  /* first delivery after read_to found since the last read began; 0: none */
     int64_t read_to; /* a backlog is read from the log after this id */
     int64_t checked; /* a read of the log skips finished deliveries up to this id */
     int64_t saved;   /* the webhook's cursor in webhook_backlog; 0: none */

@@ -211,6 +211,8 @@ static void read_end(struct sender *sender, size_t i, bool ok, int64_t last)
             subscription->read_to = last;
         subscription->backlog &= subscription->again || more;
     }
+    if (subscription->missed) /* the snapshot of the read may be older than this delivery */
+        subscription_backlog(sender, subscription, subscription->missed);
     subscription_update(sender, subscription);
 }
 
@@ -286,6 +288,7 @@ static void read_choose(struct sender *sender, struct reading *reading)
             subscription->due = false;
         else
             subscription->again = false;
+        subscription->missed = 0;
         rows += room;
     }
 }
@@ -389,6 +392,8 @@ void look_found(struct sender *sender, int64_t webhook, int64_t id)
         look_fail(sender);
     } else if (!subscription->backlog || id <= subscription->read_to) {
         subscription_backlog(sender, subscription, id);
+    } else if (!subscription->missed || id < subscription->missed) {
+        subscription->missed = id;
     }
 }
 

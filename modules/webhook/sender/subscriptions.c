@@ -347,7 +347,7 @@ void subscriptions_drop(struct sender *sender, uint64_t shards)
         if (!(shards & sender_shard(subscription->node.id)))
             continue;
         subscription->backlog = subscription->due = false;
-        subscription->saved = 0;
+        subscription->saved = subscription->missed = 0;
         bb_heap_remove(&sender->timers, &subscription->due_at.node);
         subscription->read_to = sender->cursors[subscription->node.id % SENDER_SHARDS];
         subscription->checked = sender->newest;
