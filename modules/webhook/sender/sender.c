@@ -156,9 +156,7 @@ void sender_note(struct sender *sender, int64_t webhook, int64_t id, bool all)
     struct pairs *pairs =
         !all && sender->owned & sender_shard(webhook) ? &sender->heard : &sender->signals;
     size_t last = pairs->count - 1;
-    /* a pair with the same or an earlier id suffices; the owner reads the log from that id on */
-    bool noted = pairs->count && pairs->webhooks[last] == webhook &&
-                 (pairs->ids[last] == id || (pairs->ids[last] > 0 && pairs->ids[last] < id));
+    bool noted = pairs->count && pairs->webhooks[last] == webhook && pairs->ids[last] == id;
     bool news = !noted && !pairs->count;
 
     if (!noted && (pairs->count >= SIGNALS_MAX || pairs_add(pairs, webhook, id)))

@@ -327,7 +327,7 @@ SUITE(webhook_takeover, .timeout_s = 120)
  * The ids 0 and -1 of a notification stand for rows of webhook_waiting. While `open` is open, the
  * host does not look for deliveries in the log.
  */
-TEST(a_delivery_that_is_notified_after_waiting_rows_is_sent)
+TEST(a_delivery_that_is_notified_after_waiting_rows_and_the_first_delivery_is_sent)
 {
     struct catcher *catcher = catcher_start(NULL);
 
@@ -341,8 +341,9 @@ TEST(a_delivery_that_is_notified_after_waiting_rows_is_sent)
         sql_run(db, text("WITH d AS (INSERT INTO webhook_delivery (webhook, event, event_id, body)"
                          " SELECT webhook, event, gen_random_uuid(), body FROM webhook_delivery"
                          " WHERE webhook = %jd LIMIT 1 RETURNING id) SELECT pg_notify('webhook',"
-                         " 'queued:%jd:%d,%jd:' || id) FROM d",
-                         made.id, made.id, -(i % 2), made.id));
+                         " format('queued:%jd:%d,%jd:%%s,%jd:%%s', (SELECT min(id) FROM"
+                         " webhook_delivery WHERE webhook = %jd), id)) FROM d",
+                         made.id, made.id, -(i % 2), made.id, made.id, made.id));
         catcher_wait(catcher, (size_t)i + 2, GENEROUS_MS);
     }
     PQfinish(open);
