@@ -233,8 +233,11 @@ static void lease_back(struct sender *sender, struct db_task *db_task)
     lease_set(sender, tending->owned);
     if (gained) { /* the state of these shards in memory may be outdated */
         subscriptions_drop(sender, gained);
-        /* `recent` has deliveries of these shards that were dropped and must be read again. */
-        memset(sender->recent, 0, sizeof(sender->recent));
+        /* `recent` has deliveries of these shards that were dropped and must be read again. Other
+         * deliveries may have ended after the snapshot of the read in progress. */
+        for (size_t i = 0; i < SENDER_RECENT; i++)
+            if (!sender->reading.db_task.busy || sender->recent[i].read != sender->reads)
+                sender->recent[i] = (struct recent){0};
     }
     if (gained || tending->got[BURIED])
         sender->look_wanted = true;

@@ -122,6 +122,19 @@ static struct delivery *make(int64_t id)
     return delivery;
 }
 
+/* Makes a delivery whose first attempt has succeeded, but is not recorded yet. */
+static struct delivery *delivered(int64_t id)
+{
+    struct delivery *delivery = make(id);
+
+    ck_assert(delivery_admit(&sender, webhook, delivery));
+    ck_assert_ptr_eq(queue_take(&sender.queue, sender.now_ms), &delivery->item);
+    queue_finished(&sender.queue, &delivery->item, true, sender.now_ms);
+    delivery->tries = 1;
+    delivery->verdict = RETRY_DELIVERED;
+    return delivery;
+}
+
 /* Adds a row to the read in progress. `kept`: of webhook_waiting. */
 static void row(int64_t id, bool kept)
 {
@@ -155,6 +168,28 @@ TEST(deliveries_that_are_reported_during_a_read_without_them_are_read_next)
     ck_assert_ptr_nonnull(idmap_find(&sender.deliveries, 104));
     ck_assert(!webhook->listed && !webhook->backlog);
     ck_assert_uint_eq(webhook->flow.held, 4);
+}
+
+/* The snapshot of the read is older than the result. */
+TEST(a_delivery_that_ends_during_a_read_is_not_sent_again_if_this_host_gets_a_shard)
+{
+    struct delivery *delivery = delivered(102);
+
+    sender.mine = UINT64_MAX - 1;
+    subscription_backlog(&sender, webhook, 101);
+    read_deliveries(&sender);
+    delivery_end(&sender, delivery);
+    lease_tend(&sender);
+    sender.tending.owned = UINT64_MAX;
+    sender.tending.got[0] = sender.me;
+    sender.tending.got[2] = SENDER_SHARDS; /* its fair share */
+    end(&sender.tending.db_task);
+    ck_assert_uint_eq(sender.mine, UINT64_MAX);
+    row(101, false);
+    row(102, false);
+    end(&sender.reading.db_task);
+    ck_assert_uint_eq(webhook->flow.held, 1);
+    ck_assert_ptr_null(idmap_find(&sender.deliveries, 102));
 }
 
 SUITE(webhook_sender, .before_each = setup)
