@@ -42,7 +42,11 @@ void health_judge(const struct sender *sender, struct delivery *delivery, bool f
         health->failures++;
         if (!health->since_ms)
             health->since_ms = now_ms;
-        bool abandoned = delivery->verdict == RETRY_ABANDON && health->failures >= delivery->tries;
+        if (delivery->tries == 1)
+            delivery->failing_since_ms = health->since_ms;
+        bool abandoned = delivery->verdict == RETRY_ABANDON &&
+                         health->failures >= delivery->tries &&
+                         health->since_ms == delivery->failing_since_ms;
 
         if (!health->failing && (abandoned || now_ms - health->since_ms >= FAILING_MS) &&
             (!health->failed_at_ms || sender->now_ms - health->failed_at_ms >= AGAIN_MS)) {

@@ -192,4 +192,29 @@ TEST(a_delivery_that_ends_during_a_read_is_not_sent_again_if_this_host_gets_a_sh
     ck_assert_ptr_null(idmap_find(&sender.deliveries, 102));
 }
 
+/* Returns whether the webhook is failing after an attempt, which takes place a second later. */
+static bool fails_after(struct delivery *delivery, enum retry_verdict verdict)
+{
+    sender.now_ms += SECOND_MS;
+    delivery->subscription = webhook;
+    delivery->at_wall_ms = sender.now_ms;
+    delivery->verdict = verdict;
+    delivery->tries++;
+    health_judge(&sender, delivery, verdict != RETRY_DELIVERED, HEALTH_NOT_ASKED);
+    return webhook->health.failing;
+}
+
+TEST(a_webhook_is_failing_after_all_attempts_of_a_delivery_without_a_success_in_between)
+{
+    struct delivery first = {0}, second = {0}, third = {0};
+
+    ck_assert(!fails_after(&first, RETRY_LATER));
+    ck_assert(!fails_after(&second, RETRY_DELIVERED));
+    ck_assert(!fails_after(&third, RETRY_LATER));
+    ck_assert(!fails_after(&first, RETRY_LATER));
+    ck_assert(!fails_after(&third, RETRY_LATER));
+    ck_assert(!fails_after(&first, RETRY_ABANDON));
+    ck_assert(fails_after(&third, RETRY_ABANDON));
+}
+
 SUITE(webhook_sender, .before_each = setup)
