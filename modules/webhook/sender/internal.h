@@ -83,6 +83,7 @@ struct delivery {
     bool replay;          /* part of a replay: sent after other deliveries */
     struct waiters *test; /* set for a test, which this host sends even for another host's shard */
     bool lease_lost;      /* read or sent under a lease that this host has lost */
+    bool resent;          /* it may have been queued again before its outcome was settled */
     int64_t failing_since_ms; /* health.since_ms after the first attempt; 0: unknown */
     /* The last attempt, until it is recorded. */
     enum retry_verdict verdict;

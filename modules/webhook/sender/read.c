@@ -184,13 +184,22 @@ static bool read_admit(struct sender *sender, struct delivery *delivery)
     struct subscription *subscription = subscription_find(sender, delivery->webhook);
     bool mine = sender->mine & ~sender->to_give & sender_shard(delivery->webhook);
     const struct recent *recent = &sender->recent[id % SENDER_RECENT];
-    bool known = !subscription || !mine || idmap_find(&sender->deliveries, id) ||
-                 (llabs(recent->id) == id && recent->read == sender->reads);
+    struct delivery *held = (struct delivery *)idmap_find(&sender->deliveries, id);
+    bool ended = !held && llabs(recent->id) == id && recent->read == sender->reads;
+    bool known = !subscription || !mine || held || ended;
 
     if (!known && id > sender->newest)
         sender->newest = id;
     if (!known && delivery_admit(sender, subscription, delivery))
         return true;
+    /* A row without an attempt may be newer than an outcome that this sender has not settled yet:
+     * `resend` has deleted the outcome. Then the row must be read again. */
+    if (subscription && mine && delivery->kept && !delivery->tries) {
+        if (ended)
+            subscription_due(sender, subscription, sender->now_ms);
+        else if (held && held->item.place == QUEUE_RESTING && !held->retry.node.set)
+            held->resent = true;
+    }
     delivery_free(sender, delivery);
     return known && mine;
 }

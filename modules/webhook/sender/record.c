@@ -180,8 +180,8 @@ static void record_settle(struct sender *sender, struct delivery *delivery)
     }
     if (delivery->sequence && !retries) /* the next delivery of its key may be sent */
         sender_queued(sender, delivery->webhook, true);
-    if (retries && owner)
-        subscription_due(sender, subscription, sender->now_ms + left_ms);
+    if (owner && (retries || delivery->resent))
+        subscription_due(sender, subscription, sender->now_ms + (retries ? left_ms : 0));
     else if (retries)
         sender_queued(sender, delivery->webhook, false);
     delivery_end(sender, delivery);

@@ -192,6 +192,23 @@ TEST(a_delivery_that_ends_during_a_read_is_not_sent_again_if_this_host_gets_a_sh
     ck_assert_ptr_null(idmap_find(&sender.deliveries, 102));
 }
 
+/* The result is recorded before `resend`. The host learns this after its read (0) or before (1). */
+TEST_EACH(a_delivery_that_is_resent_while_its_result_is_recorded_is_read_again, 2)
+{
+    struct delivery *delivery = delivered(101);
+
+    record_add(&sender, delivery);
+    sender.now_ms += SECOND_MS;
+    record_results(&sender);
+    subscription_due(&sender, webhook, sender.now_ms);
+    read_deliveries(&sender);
+    row(101, true);
+    end(_i ? &sender.recording.db_task : &sender.reading.db_task);
+    end(_i ? &sender.reading.db_task : &sender.recording.db_task);
+    ck_assert_uint_eq(webhook->flow.held, 0);
+    ck_assert(webhook->listed && webhook->due);
+}
+
 /* Returns whether the webhook is failing after an attempt, which takes place a second later. */
 static bool fails_after(struct delivery *delivery, enum retry_verdict verdict)
 {
