@@ -88,6 +88,9 @@ struct bb_conversations {
     /* Counts the conversations in which an e-mail (lower case) participates. Returns 0 with *count,
      * or -1 on failure. Parks. */
     int (*count_of)(void *state, struct bb_request *rq, const char *email, int64_t *count);
+    /* Hides these conversations from the account with the e-mail, which may soon be another one,
+     * until they are shared. Runs in the transaction `tx`. Returns 0, or -1 on failure. Parks. */
+    int (*withhold)(void *state, struct bb_request *rq, struct bb_tx *tx, const char *email);
 };
 
 /* A device as other modules need it. Texts live as long as the request. */

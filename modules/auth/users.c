@@ -341,9 +341,11 @@ static void users_check_change(struct bb_request *rq, struct bb_tx *tx)
 
 /*
  * If the module chat is loaded, adds the number of conversations with the account's e-mail. The
- * number shows the approving Admin that another person may have used this e-mail before.
+ * number shows the approving Admin that another person may have used this e-mail before. Hides the
+ * conversations of `previous`, the e-mail until this change (or NULL), from its next account.
  */
-static void users_add_conversations(struct bb_request *rq, const char *email, json_t *account)
+static void users_add_conversations(struct bb_request *rq, struct bb_tx *tx, const char *email,
+                                    const char *previous, json_t *account)
 {
     struct bb_service service = bb_service(rq->host, "conversations");
     const struct bb_conversations *conversations = service.interface;
@@ -351,7 +353,9 @@ static void users_add_conversations(struct bb_request *rq, const char *email, js
 
     if (!conversations)
         return;
-    if (conversations->count_of(service.state, rq, email, &count))
+    if ((previous && conversations->size >= sizeof(*conversations) &&
+         conversations->withhold(service.state, rq, tx, previous)) ||
+        conversations->count_of(service.state, rq, email, &count))
         bb_end(rq, bb_failed(rq));
     bb_set(rq, account, "conversations", json_integer(count));
     if (count)
@@ -392,11 +396,14 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "confirmed = CASE WHEN $4 <> email THEN NULL ELSE confirmed END, "
         "approved = CASE WHEN approved IS NULL AND $5 = 'Active' OR "
         "approved IS NOT NULL AND $4 <> email THEN now() ELSE approved END "
-        "WHERE id = $1::bigint RETURNING " ACCOUNT_COLUMNS ", a.approved = now(), "
+        "FROM (SELECT id AS which, email AS previous, approved AS protected FROM auth_account "
+        "WHERE id = $1::bigint FOR UPDATE) o WHERE id = which "
+        "RETURNING " ACCOUNT_COLUMNS ", a.approved = now(), "
         "a.status = 'Active' AND (SELECT o.approved IS NULL AND o.status <> 'Active' "
         "FROM auth_account o WHERE o.id = a.id), "
         "concat_ws(' ', nullif(a.first_name, ''), nullif(a.last_name, '')), "
-        "a.language, " IMITATION("a.email"),
+        "a.language, CASE WHEN protected IS NOT NULL AND previous <> a.email THEN previous "
+        "END, " IMITATION("a.email"),
         0};
 
     static const struct bb_sql current = {
@@ -426,7 +433,7 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     bb_tx_query_or_end(rq, tx, &forget, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
     auth_notify(rq, tx, bb_segment_int(rq, "id"));
     json_t *account = bb_hold(rq, auth_account_json(rq, rows, 0));
-    const char *alike = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 4);
+    const char *alike = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 5);
     bool approved = bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT) != 0;
 
     if (bb_cell_int(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 1)) /* approved, not only a new e-mail */
@@ -436,7 +443,8 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
     if (approved && alike)
         bb_warn(rq, "email: has %s; check that it does not imitate another e-mail", alike);
     if (approved)
-        users_add_conversations(rq, bb_cell(rq, rows, 0, 1), account);
+        users_add_conversations(rq, tx, bb_cell(rq, rows, 0, 1),
+                                bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 4), account);
     return bb_reply(rq, 200, json_incref(account));
 }
 

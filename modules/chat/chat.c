@@ -5,8 +5,8 @@
  * Admins see all conversations. An OrganizationAdmin or ApiUser sees the conversations of its
  * organizations, and acts in them for any e-mail, except the e-mails of other organizations'
  * accounts. A participant sees the conversation unless it is withheld (the participant's account
- * was approved after the conversation began). A conversation that the caller may not see gets the
- * same response as a conversation that does not exist.
+ * got the e-mail or was approved after the conversation began). A conversation that the caller may
+ * not see gets the same response as a conversation that does not exist.
  */
 #include "modules/chat/chat.h"
 
@@ -18,8 +18,9 @@
 /*
  * ---- the cache of facts ----
  *
- * Facts change only when a conversation is shared (post.c), which removes them from the cache. A
- * cached value is a struct chat_facts and then its texts; chat_visible() sets the pointers to them.
+ * Facts change only when a conversation is shared (post.c) or withheld, which removes them from the
+ * cache. A cached value is a struct chat_facts and then its texts; chat_visible() sets the pointers
+ * to them.
  */
 
 enum { FACTS_ROOM = 2048 }; /* bytes, enough for two e-mails and a name of 255 characters */
@@ -114,9 +115,37 @@ static int chat_count_of(void *state, struct bb_request *rq, const char *email, 
     return 0;
 }
 
+static void chat_withheld(struct bb_request *rq, struct bb_tx *tx, void *chat)
+{
+    (void)rq, (void)tx;
+    chat_forget(chat, 0);
+}
+
+/* Locks the rows in the order in which posts lock them (by id). */
+#define WITHHOLD(table)                                                                            \
+    "UPDATE " table " c SET withheld1 = withheld1 OR participant1 = $1,"                           \
+    " withheld2 = withheld2 OR participant2 = $1 FROM (SELECT id FROM " table                      \
+    " WHERE participant1 = $1 AND NOT withheld1 OR participant2 = $1 AND NOT withheld2"            \
+    " ORDER BY id FOR UPDATE) o WHERE c.id = o.id"
+#define OF_CONVERSATIONS WITHHOLD("chat_conversation")
+#define OF_DIRECTORY WITHHOLD("chat_directory")
+
+static int chat_withhold(void *state, struct bb_request *rq, struct bb_tx *tx, const char *email)
+{
+    static const struct bb_sql withhold = {"WITH c AS (" OF_CONVERSATIONS "), d AS (" OF_DIRECTORY
+                                           ") SELECT pg_notify('" CHAT_CHANNEL "', '')",
+                                           0};
+
+    if (!bb_tx_query(rq, tx, &withhold, BB_ARGS(bb_t(email))))
+        return -1;
+    bb_after(rq, tx, chat_withheld, state);
+    return 0;
+}
+
 const struct bb_conversations chat_conversations = {
     .size = sizeof(chat_conversations),
     .count_of = chat_count_of,
+    .withhold = chat_withhold,
 };
 
 /* ---- who sees what ---- */

@@ -4,8 +4,8 @@
  * Visibility is checked in three ways. A statement that searches for conversations has the scope as
  * its first three parameters (CHAT_SEES). A request that names one conversation calls
  * chat_visible(), which checks its facts (struct chat_facts). Facts are cached, because only
- * sharing changes them. The live stream uses topics (stream.c). chat_acts_for() checks for which
- * e-mails a caller may act. Everything runs on the fiber of its request.
+ * sharing and withholding change them. The live stream uses topics (stream.c). chat_acts_for()
+ * checks for which e-mails a caller may act. Everything runs on the fiber of its request.
  *
  * Functions that return int return 0, or the status of the response sent, unless stated otherwise.
  */
@@ -38,7 +38,7 @@ struct chat {
     struct slots *long_answers; /* for long responses (modules/common/slots.h) */
 };
 
-/* Members of a conversation that change only if it is shared. Borrowed until the request ends. */
+/* Members of a conversation; only withheldN can change. Borrowed until the request ends. */
 struct chat_facts {
     int64_t id;
     int64_t organization; /* 0: none */
@@ -47,7 +47,8 @@ struct chat_facts {
     const char *device_project_name; /* NULL: none */
     /*
      * The account with the participant's e-mail does not see the conversation, because no approved
-     * account had this e-mail when the conversation began, and nobody has shared the conversation.
+     * account had this e-mail when the conversation began, or because that account got another
+     * e-mail since then; and nobody has shared the conversation afterwards.
      */
     bool withheld1, withheld2;
 };

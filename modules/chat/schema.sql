@@ -33,7 +33,8 @@ CREATE INDEX chat_conversation_active2 ON chat_conversation (participant2, last_
 
 -- The columns by which conversations are found. They are written once, with the conversation; only withheldN
 -- changes. It is true while the account with that participant's e-mail does not see the conversation as the
--- participant: from the start, if no approved account had the e-mail then, until the platform shares it.
+-- participant: from the start, if no approved account had the e-mail then, or since an approved account with the e-mail
+-- got another one, until the platform shares it.
 CREATE TABLE chat_directory (
     id bigint PRIMARY KEY,
     organisation bigint,

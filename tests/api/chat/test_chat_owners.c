@@ -92,6 +92,32 @@ TEST(a_shared_conversation_is_seen_by_the_account)
     ask(k, 200, "[]", "GET /api/chat/conversations?id=%jd&search=Family", talk.id);
 }
 
+TEST(the_next_account_of_an_email_does_not_see_conversations_of_the_previous_one)
+{
+    const char *email = "moving@example.com";
+    struct person *ada = person_make(host, admin, "moving", NULL);
+    struct person *next = person_make(host, admin, "next", NULL);
+    struct talk talk = talk_start(host, k, "x@shop.example", email, "of Ada");
+
+    EACH_TEXT (entry, "first", "second")
+        ck_status(talk_post(other, k, &talk, "x@shop.example", entry), 201);
+    ck_status(talk_read(other, ada, &talk, email), 200);
+    ck_status(talk_post(host, k, &talk, "x@shop.example", "unread"), 201);
+    ck_status(person_change(host, admin, ada, "email", "moved@example.com"), 200);
+    ck_error(talk_chain(host, ada, &talk, ""), 404, "");
+    ask(admin, 200, "{'conversations':1}", "PUT /api/admin/users/%jd {'email':'%s'}", next->id,
+        email);
+    next->email = text("%s", email);
+    answers_soon(other, text("/api/chat/chain/%s", talk.head), next->token, 404, NULL);
+    expect_hidden(host, next, &talk);
+    expect_hidden(other, next, &talk);
+    ck_assert_int_eq(talk_unread(host, k, email), 1);
+    talk_start(host, k, "x@shop.example", email, "of the next account");
+    ask(next, 200, "['of the next account']", "GET /api/chat/unread-devices/%s", email);
+    share(k, &talk, 200);
+    ck_assert_int_eq(talk_unread(host, next, email), 2);
+}
+
 /* A participant of another organization sees the conversation but may not share it. */
 TEST(only_the_owner_shares_a_conversation)
 {
