@@ -179,19 +179,11 @@ void reload_discard(struct generation *g)
     generation_destroy(g);
 }
 
-static void reload_add_alive(struct engine *engine, struct generation *g)
-{
-    g->live_ms = clock_mono_ms();
-    BB_LOCKED(&engine->lock);
-    LIST_INSERT_HEAD(&engine->alive, g, alive);
-    engine->alive_count++;
-}
-
 void reload_first(struct engine *engine)
 {
     struct generation *g = engine->generation;
 
-    reload_add_alive(engine, g);
+    engine_add(engine, g);
     generation_start(g);
     for (unsigned i = 0; i < engine->loop_count; i++)
         jobs_begin(g->jobs, NULL, &engine->loops[i]);
@@ -391,7 +383,7 @@ static void reload_swap(struct engine *engine, struct generation *g)
 {
     struct reloader *reloader = engine->reloader;
 
-    reload_add_alive(engine, g);
+    engine_add(engine, g);
     if (engine->pg_listener)
         pg_listener_subscribe(engine->pg_listener);
     generation_start(g);

@@ -34,6 +34,7 @@ struct engine {
     unsigned held;      /* see engine_hold() */
     unsigned next_loop; /* for bb_run(): the loops are used in turn */
     bool stopping;
+    int64_t stop_ms;                 /* if `stopping`: deadline of the workers (monotonic) */
     char standstill[320];            /* description of the loop that was blocked last */
     char schema_problem[512];        /* why `schema` is not SCHEMA_READY */
     char connection_problem[512];    /* why `pg_listener` is not connected, in one line */
@@ -65,6 +66,9 @@ void engine_generations_release(struct generation **list, size_t count);
  */
 int engine_hold(struct engine *engine);
 void engine_unhold(struct engine *engine);
+
+/* Adds a generation to `alive`. If the host is stopping, its workers are asked to return. */
+void engine_add(struct engine *engine, struct generation *generation);
 
 /* Returns whether a loop is blocked, according to the stall watchdog. Any thread. */
 bool engine_stands(const struct engine *engine);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/lib/log.h"
+#include "core/lib/text.h"
 #include "core/lib/thread.h"
 #include "core/module/engine.h"
 #include "core/module/pool.h"
@@ -32,6 +33,16 @@ void engine_generations_release(struct generation **list, size_t count)
         generation_release(list[i]);
 }
 
+void engine_add(struct engine *engine, struct generation *g)
+{
+    g->live_ms = clock_mono_ms();
+    BB_LOCKED(&engine->lock);
+    LIST_INSERT_HEAD(&engine->alive, g, alive);
+    engine->alive_count++;
+    if (engine->stopping)
+        workers_stop(g->workers, engine->stop_ms);
+}
+
 int engine_hold(struct engine *engine)
 {
     BB_LOCKED(&engine->lock);
@@ -57,6 +68,7 @@ void engine_stop(struct engine *engine, int64_t until_ms)
 {
     BB_LOCKED(&engine->lock);
     engine->stopping = true;
+    engine->stop_ms = until_ms;
     for (struct generation *g = LIST_FIRST(&engine->alive); g; g = LIST_NEXT(g, alive))
         workers_stop(g->workers, until_ms);
 }
