@@ -173,6 +173,7 @@ void reload_discard(struct generation *g)
 {
     if (g->workers)
         workers_free(g->workers);
+    g->workers = NULL; /* makes bb_wake() do nothing in `close` */
     free(g->jobs);
     if (g->pools)
         work_pools_free(g->pools);

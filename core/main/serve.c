@@ -94,8 +94,27 @@ struct signals {
     sigset_t set;
     atomic_bool end;     /* the thread ends at the next signal */
     int64_t until_ms;    /* deadline of a stop; 0: not stopping */
+    bool quiesced;       /* in a stop: generation_quiesce() was called */
     struct stop stops[]; /* one per loop */
 };
+
+/*
+ * In a stop, calls `quiesce` of the live modules, once no reload is replacing their generation.
+ * Returns how many milliseconds the caller may wait for a signal before the next call.
+ */
+static int64_t signals_quiesce(struct signals *signals, int64_t left)
+{
+    struct engine *engine = signals->engine;
+
+    if (signals->quiesced)
+        return left;
+    if (!engine_held_once(engine))
+        return left < DRAIN_TICK_MS ? left : DRAIN_TICK_MS;
+    generation_quiesce(engine->generation);
+    signals->quiesced = true;
+    engine_unhold(engine);
+    return 0; /* because the calls may have taken long */
+}
 
 static void *signals_main(void *arg)
 {
@@ -105,10 +124,12 @@ static void *signals_main(void *arg)
     thread_name("signals", NULL);
     while (!atomic_load(&signals->end)) {
         int64_t left = signals->until_ms - clock_mono_ms();
-        struct timespec limit = {left / 1000, left % 1000 * 1000000};
 
         if (signals->until_ms && left <= 0)
             stop_end_now(BB_WARN, "stopped with a blocked event loop", 1);
+        if (signals->until_ms)
+            left = signals_quiesce(signals, left);
+        struct timespec limit = {left / 1000, left % 1000 * 1000000};
         int number = sigtimedwait(&signals->set, NULL, signals->until_ms ? &limit : NULL);
 
         if (number < 0 || atomic_load(&signals->end))
@@ -131,6 +152,7 @@ static void *signals_main(void *arg)
             }
         }
     }
+    arena_thread_end();
     return NULL;
 }
 
@@ -230,7 +252,6 @@ void engine_free(struct engine *engine)
     free(engine->loops);
     for (size_t i = 0; i < QUOTA_TABLES; i++)
         quota_table_free(&quota_tables[i]);
-    generation_quiesce(g);
     reload_discard(g);
     job_log_free(engine);
     pthread_mutex_destroy(&engine->lock);
@@ -286,10 +307,12 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
     int status = 1;
 
     engine->reloader = reloader_new(engine);
+    engine_hold(engine); /* until the modules have started; an early stop waits for this */
     struct signals *signals = engine->reloader ? signals_new(engine, set) : NULL;
 
     if (signals) {
         reload_first(engine);
+        engine_unhold(engine);
         control = control_new(engine);
         for (unsigned i = 1; i < engine->loop_count; i++)
             if (pthread_create(&engine->loops[i].thread, NULL, loop_main, &engine->loops[i]))

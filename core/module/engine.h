@@ -78,8 +78,13 @@ bool engine_stopping(struct engine *engine);
 /* Returns whether nothing holds the engine and all workers have ended. */
 bool engine_idle(struct engine *engine);
 
-/* Begins a stop: engine_hold() fails, and workers are asked to return by until_ms (monotonic). */
+/*
+ * Begins a stop: engine_hold() fails, and workers are asked to return by until_ms (monotonic).
+ * Holds the engine: when engine_held_once() is true, nothing else uses the live generation's
+ * modules, and the caller must call generation_quiesce() and engine_unhold().
+ */
 void engine_stop(struct engine *engine, int64_t until_ms);
+bool engine_held_once(struct engine *engine);
 
 /*
  * Background work (webhook deliveries, jobs, calls to other servers) can be paused: by an operator,

@@ -68,9 +68,16 @@ void engine_stop(struct engine *engine, int64_t until_ms)
 {
     BB_LOCKED(&engine->lock);
     engine->stopping = true;
+    engine->held++;
     engine->stop_ms = until_ms;
     for (struct generation *g = LIST_FIRST(&engine->alive); g; g = LIST_NEXT(g, alive))
         workers_stop(g->workers, until_ms);
+}
+
+bool engine_held_once(struct engine *engine)
+{
+    BB_LOCKED(&engine->lock);
+    return engine->held == 1;
 }
 
 bool engine_idle(struct engine *engine)

@@ -182,6 +182,7 @@ void generation_destroy(struct generation *g)
     if (!g)
         return;
     generation_quiesce(g);
+    g->engine = NULL; /* makes bb_run() fail in `close` */
     for (size_t i = g->module_count; i-- > 0;) {
         struct core_module *module = &g->modules[i];
 

@@ -49,7 +49,7 @@ struct left_out {
 struct generation {
     atomic_size_t holders;
     void (*released)(struct generation *); /* called instead of generation_destroy(); or NULL */
-    struct engine *engine;                 /* set before the generation goes live; NULL in checks */
+    struct engine *engine;                 /* set before it goes live; NULL in checks, in `close` */
     const struct bb_api *api;              /* NULL until its modules are opened */
     atomic_bool superseded;                /* another generation is live */
     struct work_pools *pools;              /* pools, workers and jobs are NULL in checks */

@@ -195,7 +195,7 @@ static inline void bb_wake(struct bb_host *host, const char *worker)
 
 /*
  * Runs work(rq, arg) soon, as a request on a loop of the host. Any thread. Returns 0. Returns -1 if
- * memory ran out or the host is stopping: `work` is not called, and the caller still owns `arg`.
+ * memory ran out, or in `open` or `close`: `work` is not called, and the caller still owns `arg`.
  *
  * If the request runs out of memory, it ends before or in the middle of `work`. Use bb_run_then()
  * if you must be notified of the end, for example to free `arg`.

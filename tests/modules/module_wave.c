@@ -164,16 +164,28 @@ static void start(struct bb_host *host, void *state)
     say(host, "starts");
 }
 
+static void part(struct bb_request *rq, void *arg)
+{
+    (void)arg;
+    say(rq->host, "parts");
+}
+
 static void quiesce(struct bb_host *host, void *state)
 {
     (void)state;
     say(host, bb_superseded(host) ? "is superseded" : "stops");
+    bb_wake(host, "surf");
+    if (bb_run(host, part, NULL))
+        say(host, "cannot part");
 }
 
 static void close_wave(struct bb_host *host, void *state)
 {
     (void)state;
     say(host, "closes");
+    bb_wake(host, "surf");
+    if (!bb_run(host, part, NULL))
+        say(host, "parts too late");
 }
 
 static const struct bb_field ms_query[] = {{.name = "ms", .type = BB_INT, .max = 60000}};

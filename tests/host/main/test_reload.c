@@ -26,6 +26,18 @@ TEST(a_reload_applies_a_setting_and_closes_the_old_generation)
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 closes (moin)"), 1);
 }
 
+TEST(quiesce_can_schedule_functions_and_close_cannot)
+{
+    wave = wave_start("reload-part", NULL);
+    wave_write(wave, NULL, "wave:\n  greeting: moin\n");
+    wave_reload(wave);
+    wave_drained(wave);
+    host_stop(wave->host);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 parts (hello)"), 1);
+    ck_assert_uint_eq(host_logged(wave->host, "wave 1 parts (moin)"), 1);
+    ck_assert_uint_eq(host_logged(wave->host, "parts too late"), 0);
+}
+
 TEST(sighup_reloads_the_configuration)
 {
     wave = wave_start("reload-hup", NULL);
@@ -263,7 +275,7 @@ TEST(a_host_stops_while_an_old_generation_drains)
 
     wave_reload(wave);
     ck_assert_int_eq(kill(wave->host->pid, SIGTERM), 0);
-    host_logs(wave->host, 0, "stopping");
+    host_logs(wave->host, 0, "wave 1 stops"); /* although a request still runs */
     file_write(gate, "x");
     host_stop(wave->host);
     ck_status(call_end(pending), 200);
