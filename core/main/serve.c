@@ -64,6 +64,9 @@ static void stop_tick(struct timer *timer)
     struct loop *loop = stop->loop;
     bool empty = http_drain(loop->http);
 
+    /* a job that was cut can run again after the next start, so the exit status is still 0 */
+    if (loop->now_ms >= stop->until_ms - (STOP_MS - WORKERS_MS))
+        requests_cut_jobs(loop);
     if (empty && !loop->requests && stop_is_last(loop) && engine_idle(loop->engine) &&
         loop_quiet(loop)) {
         loop->stop = true;

@@ -292,17 +292,27 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
     }
 }
 
+static void request_cut(struct core_request *rq)
+{
+    rq->timed_out = true;
+    if (rq->fiber)
+        request_wake(rq);
+    else if (rq->cut)
+        rq->cut(rq);
+}
+
 void requests_cut(struct loop *loop, const struct generation *generation)
 {
-    for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link)) {
-        if (rq->generation != generation)
-            continue;
-        rq->timed_out = true;
-        if (rq->fiber)
-            request_wake(rq);
-        else if (rq->cut)
-            rq->cut(rq);
-    }
+    for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link))
+        if (rq->generation == generation)
+            request_cut(rq);
+}
+
+void requests_cut_jobs(struct loop *loop)
+{
+    for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link))
+        if (rq->kind == REQUEST_JOB && !rq->timed_out)
+            request_cut(rq);
 }
 
 int request_fail(struct core_request *rq, enum failure_kind kind)

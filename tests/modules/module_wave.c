@@ -31,6 +31,11 @@ static const struct bb_field settings[] = {
      .max = 5000,
      .fallback = "0",
      .help = "Milliseconds to open."},
+    {.name = "tick",
+     .type = BB_INT,
+     .max = 60000,
+     .fallback = "0",
+     .help = "Milliseconds of a job."},
     {.name = "gate",
      .type = BB_TEXT,
      .fallback = "",
@@ -130,6 +135,7 @@ static int wait_for_lock(struct bb_request *rq)
 static void tick(struct bb_request *rq)
 {
     say(rq->host, "ticks");
+    bb_sleep(rq, bb_setting_int(rq->host, "tick"));
 }
 
 static void surf(struct bb_worker_context *context)

@@ -77,6 +77,15 @@ TEST(functions_scheduled_by_a_request_run_during_a_stop)
     ck_assert_uint_eq(host_logged(wave->host, "wave 1 ran late"), RUNS);
 }
 
+TEST(a_stop_aborts_a_job_that_runs_for_long)
+{
+    struct wave *wave = wave_prepare("stop-job", "wave:\n  tick: 60000\n");
+
+    ck_assert(host_run(wave->host));
+    host_logs(wave->host, 0, "wave 1 ticks");
+    host_stop(wave->host);
+}
+
 /* Returns the worker of a host with a supervisor, otherwise the host itself. */
 static pid_t server_of(const struct host *host)
 {
