@@ -246,12 +246,14 @@ static void cmd_module_print_help(const struct bb_command *command)
 
 /* ---- running a command on one fiber of an engine without a listener ---- */
 
-enum { COMMAND_MS = 30000 };
+enum { COMMAND_MS = 30000, COMMAND_TICK_MS = 5 };
 
 struct command_run {
     struct core_request rq; /* must be first */
     const struct bb_command *command;
     int status;
+    struct timer timer; /* after the end of the command, until its hooks and tasks have ended */
+    int64_t until_ms;
 };
 
 static void command_entry(struct core_request *rq)
@@ -261,8 +263,25 @@ static void command_entry(struct core_request *rq)
     run->status = run->command->run(&rq->pub);
 }
 
+/* Stops the loop when no other request is left: committed hooks, and functions of bb_run(). */
+static void command_tick(struct timer *timer)
+{
+    struct command_run *run = BB_CONTAINER_OF(timer, struct command_run, timer);
+    struct loop *loop = run->rq.loop;
+
+    loop->stop = loop->requests == 1 && loop_quiet(loop);
+    if (!loop->stop && loop->now_ms >= run->until_ms) {
+        run->status =
+            cli_fail("%zu hooks or tasks of the command have not ended", loop->requests - 1);
+        loop->stop = true;
+    }
+    if (!loop->stop)
+        timer_set(&loop->timers, timer, loop->now_ms + COMMAND_TICK_MS);
+}
+
 static void command_ended(struct core_request *rq)
 {
+    struct command_run *run = (struct command_run *)(void *)rq;
     const struct response *answer = &rq->response;
     json_t *body =
         answer->body ? json_loadb(answer->body, answer->length, JSON_DECODE_ANY, NULL) : NULL;
@@ -271,7 +290,9 @@ static void command_ended(struct core_request *rq)
     if (answer->status >= 400 && message)
         fprintf(stderr, "busbar: %s\n", message);
     json_decref(body);
-    rq->loop->stop = true;
+    run->timer.fire = command_tick;
+    run->until_ms = rq->loop->now_ms + COMMAND_MS;
+    command_tick(&run->timer);
 }
 
 /* ---- commands that may be interrupted ---- */

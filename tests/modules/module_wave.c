@@ -138,6 +138,18 @@ static void tick(struct bb_request *rq)
     bb_sleep(rq, bb_setting_int(rq->host, "tick"));
 }
 
+static void rest_and_run(struct bb_request *rq, void *arg)
+{
+    bb_sleep(rq, 200);
+    run_late(rq, arg);
+}
+
+/* A command that schedules a function and returns. */
+static int command(struct bb_request *rq)
+{
+    return bb_run(rq->host, rest_and_run, NULL) ? 1 : 0;
+}
+
 static void surf(struct bb_worker_context *context)
 {
     uint64_t count;
@@ -212,6 +224,7 @@ static const struct bb_route routes[] = {
 static const struct bb_channel channels[] = {{.name = "wave", .heard = heard}};
 static const struct bb_job jobs[] = {{.name = "wave.tick", .every_s = 1, .run = tick}};
 static const struct bb_pool pools[] = {{.name = "nap", .threads = 4, .queue = 64}};
+static const struct bb_command commands[] = {{.name = "wave", .run = command}};
 static const struct bb_worker workers[] = {{.name = "surf", .run = surf}};
 
 BB_EXPORT const struct bb_module busbar_module = {
@@ -222,6 +235,7 @@ BB_EXPORT const struct bb_module busbar_module = {
     .channels = BB_TABLE(channels),
     .jobs = BB_TABLE(jobs),
     .pools = BB_TABLE(pools),
+    .commands = BB_TABLE(commands),
     .workers = BB_TABLE(workers),
     .open = open_wave,
     .start = start,

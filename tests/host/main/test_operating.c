@@ -239,6 +239,15 @@ static json_int_t pending(const struct host *of)
     return json_integer_value(json_object_get(database, "migrationsPending"));
 }
 
+TEST(a_command_waits_for_the_functions_that_it_has_scheduled)
+{
+    struct host *of = host_prepare(
+        &(struct host_spec){.name = "operating_wave",
+                            .modules = text("[\"%s\"]", harness_test_module("module_wave1"))});
+
+    ck_prints(of, 0, "wave 1 ran late", "wave");
+}
+
 TEST(migrate_dry_run_lists_the_pending_steps)
 {
     postgres_run(the_postgres, "CREATE DATABASE operating_dry");
