@@ -111,6 +111,9 @@ static void supervisor_worker_ended(int status)
     supervisor.worker = 0;
     supervisor.served = supervisor.served || worker->served_ms;
     supervisor.stopping = supervisor.stopping || worker->stopping;
+    /* a process that is still starting cannot handle these signals yet, so they end it */
+    if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT))
+        supervisor.stopping = true;
     sd_notify("WATCHDOG=1"); /* the next process may take a while to send its first message */
     if (!supervisor.served)
         sd_notify("EXTEND_TIMEOUT_USEC=90000000"); /* the next start may take another 90 s */

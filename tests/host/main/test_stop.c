@@ -86,6 +86,22 @@ TEST(a_stop_aborts_a_job_that_runs_for_long)
     host_stop(wave->host);
 }
 
+/* The worker cannot handle the signal yet, because it is opening its modules. */
+TEST(a_signal_to_a_worker_that_is_starting_stops_the_service)
+{
+    struct wave *wave = wave_prepare("stop-early", "wave:\n  slowly: 5000\n");
+    struct host *host = wave->host;
+    const char *const argv[] = {harness_program(false), "-c", host->conf, "serve", NULL};
+    int status = 0;
+
+    host->pid = process_start(&(struct process_spec){.argv = argv, .log = host->log});
+    host_logs(host, 0, "wave 1 opens");
+    ck_assert_int_eq(kill(worker_of(host, 0), SIGTERM), 0);
+    ck_assert(process_wait(host->pid, STOP_MS, &status));
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM, "wait status %d", status);
+    ck_assert_uint_eq(host_logged(host, "is restarted"), 0);
+}
+
 /* Returns the worker of a host with a supervisor, otherwise the host itself. */
 static pid_t server_of(const struct host *host)
 {
