@@ -307,7 +307,7 @@ static const struct bb_field test_body[] = {
 };
 static const struct bb_field recover_body[] = {
     {.name = "since", .type = BB_TIME, .flags = BB_REQUIRED,
-     .help = "Abandoned deliveries created since this time are sent again (ISO 8601)."},
+     .help = "Deliveries abandoned since this time are sent again (ISO 8601)."},
 };
 
 static const struct bb_field replay_body[] = {

@@ -85,14 +85,13 @@ int webhook_resend(struct bb_request *rq)
 
 int webhook_recover(struct bb_request *rq)
 {
-    /* The day in a delivery's id may be one day before the day of created_at. */
+    /* All days are searched: an old delivery may have been resent and abandoned again. */
     static const struct bb_sql batch = {
         "WITH found AS (SELECT count(*) AS n, max(id) AS last, array_agg(id) AS ids"
-        " FROM (SELECT o.id, d.created_at FROM webhook_outcome o CROSS JOIN LATERAL"
-        " (SELECT created_at FROM webhook_delivery d WHERE d.id = o.id OFFSET 0) d"
-        " WHERE o.webhook = $1::bigint AND NOT o.delivered AND o.id > $3::bigint"
-        " AND o.id >= webhook_day_floor(($2::timestamptz AT TIME ZONE 'UTC')::date - 1)"
-        " AND d.created_at >= $2::timestamptz ORDER BY o.id LIMIT " BATCH_TEXT ") abandoned),"
+        " FROM (SELECT o.id FROM webhook_outcome o WHERE o.webhook = $1::bigint"
+        " AND NOT o.delivered AND o.id > $3::bigint"
+        " AND o.at + o.duration_ms * interval '1 ms' >= $2::timestamptz"
+        " ORDER BY o.id LIMIT " BATCH_TEXT ") abandoned),"
         " " RECOVERED " SELECT n, last, (SELECT count(*) FROM queued) FROM found",
         BB_SQL_WRITE | BB_SQL_LONG};
     int64_t queued = 0, after = 0, id = bb_segment_int(rq, "id");

@@ -103,6 +103,26 @@ TEST(a_delivery_is_abandoned_after_three_failures_and_can_be_resent)
     ck_error(webhook_call(host, admin, "POST", &made, "/deliveries/12345/resend"), 404, "");
 }
 
+/* Of three old deliveries, one was abandoned an hour ago, and the attempts of the others ended 45
+ * minutes after 2 and 3 hours ago. */
+TEST(recover_sends_deliveries_abandoned_since_a_time_whenever_they_were_created)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    struct webhook_made made = hook_to(catcher);
+
+    sql_run(db, text("WITH d AS (INSERT INTO webhook_delivery (id, webhook, event_id, event, body,"
+                     " created_at) SELECT webhook_day_floor(current_date - 5) + n, %jd,"
+                     " gen_random_uuid(), 'poke.old', n::text, now() - interval '5 days'"
+                     " FROM generate_series(1, 3) AS n RETURNING *) INSERT INTO webhook_outcome"
+                     " (id, webhook, at, duration_ms, delivered) SELECT id, webhook, now()"
+                     " - body::int * interval '1 hour', 2700000, false FROM d",
+                     made.id));
+    ask(admin, 200, "{'success':true,'queued':2}", "POST %s/recover {'since':'%s'}", made.path,
+        sql_text(db, "SELECT to_json(now() - interval '90 minutes') #>> '{}'", 0, NULL));
+    ck_assert_str_ne(catcher_wait(catcher, 1, 5000)->body, "3");
+    ck_assert_str_ne(catcher_wait(catcher, 2, 5000)->body, "3");
+}
+
 enum { RECEIVERS = 4, LARGE = 200000 };
 
 /* When a delivery is sent again, its body is read from the database. */
