@@ -92,8 +92,9 @@ static int forward(void *state, struct bb_request *rq, const char *destination)
                "events of webhook %lld were dropped before they were passed to %s, because they "
                "were older than webhook.retention_days",
                (long long)hook, destination);
-    rows = bb_query(rq, &poll_page,
-                    BB_ARGS(bb_i(hook), bb_i(offset), bb_i(bb_cell_int(rq, rows, 0, LAST))));
+    rows = bb_query(
+        rq, &poll_page,
+        BB_ARGS(bb_i(hook), bb_i(offset), bb_i(bb_cell_int(rq, rows, 0, LAST)), bb_i(EVENTS)));
     if (!rows)
         return forward_failed(rq, destination);
     struct batch batch = {.to = given.interface, .count = bb_count(rq, rows)};

@@ -98,7 +98,10 @@ enum { KIND, COMMITTED, DROPPED, LAST, CURSOR, LOW_XACT, NEXT_XACT };
 static const struct bb_sql low_xact = {
     "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", 0};
 
-/* $1 webhook, $2 the offset before the first event, $3 the offset of the last event */
+/*
+ * $1 webhook, $2 the offset before the first event, $3 the offset of the last event, $4 maximum
+ * number of events. Events that have appeared since the last offset was read may exceed it.
+ */
 #define CREATED BB_SQL_MS("created_at")
 #define BYTES "octet_length(coalesce(d.body, b.body))"
 const struct bb_sql poll_page = {
@@ -106,8 +109,8 @@ const struct bb_sql poll_page = {
     " d.created_at, coalesce(d.body, b.body) AS body,"
     " sum(" BYTES ") OVER (ORDER BY d.id) - " BYTES " AS before"
     " FROM webhook_delivery d LEFT JOIN webhook_body b ON b.id = d.body_id"
-    " WHERE d.webhook = $1::bigint AND d.id > $2::bigint AND d.id <= $3::bigint) d"
-    " WHERE before < " PAGE_BYTES " ORDER BY id",
+    " WHERE d.webhook = $1::bigint AND d.id > $2::bigint AND d.id <= $3::bigint"
+    " ORDER BY d.id LIMIT $4::bigint) d WHERE before < " PAGE_BYTES " ORDER BY id",
     BB_SQL_LONG, /* it reads bodies */
 };
 
@@ -178,7 +181,9 @@ int webhook_poll(struct bb_request *rq)
         range.low_xact = bb_cell_int(rq, bb_query_or_end(rq, &low_xact, BB_NO_ARGS), 0, 0);
     }
     const struct bb_rows *rows =
-        bb_query_or_end(rq, &poll_page, BB_ARGS(bb_i(id), bb_i(range.from), bb_i(range.last)));
+        bb_query_or_end(rq, &poll_page,
+                        BB_ARGS(bb_i(id), bb_i(range.from), bb_i(range.last),
+                                bb_i(bb_arg_int(rq, "limit", LIMIT))));
     size_t count = bb_count(rq, rows);
     json_t *events = bb_hold(rq, bb_rows_fields(rq, rows, count, 0, poll_event_fields, 5));
 

@@ -152,6 +152,38 @@ TEST(a_response_has_a_limited_size)
     ck_entries(entry, host, &made, "?limit=1000", &offset);
 }
 
+/*
+ * Begins a poll, and returns when it has run this statement, or if it ended early; end it with
+ * call_end(). PostgreSQL shows only the last query of a connection, so a statement can remain
+ * unseen.
+ */
+static struct pending_call *poll_begin(const struct host *at, const struct person *by,
+                                       const struct webhook_made *made, const char *query,
+                                       const char *statement)
+{
+    const char *now = sql_text(db, "SELECT clock_timestamp()", 0, NULL);
+    const struct call call = call_by(by, "GET %s/events%s", made->path, query);
+    struct pending_call *poll = call_begin(at, &call);
+
+    const char *ran =
+        text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+             " AND query LIKE '%%%s%%' AND query_start > '%s' AND pid <> pg_backend_pid()",
+             statement, now);
+
+    WAIT_UNTIL(call_is_over(poll) || sql_number(db, ran) != 0, 60000);
+    return poll;
+}
+
+/* Stores an event in a transaction that the caller commits. */
+static void begin_late(PGconn *open, const struct webhook_made *made)
+{
+    sql_run(open, "BEGIN");
+    sql_run(open, text("INSERT INTO webhook_delivery (webhook, event, event_id, body) VALUES (%jd,"
+                       " 'message.new', gen_random_uuid(),"
+                       " '{\"message\":{\"chatEntry\":\"late\"}}')",
+                       made->id));
+}
+
 /* Transactions may commit in a different order than they got their ids. */
 TEST(an_event_whose_transaction_commits_late_is_not_skipped)
 {
@@ -161,15 +193,33 @@ TEST(an_event_whose_transaction_commits_late_is_not_skipped)
     say("first");
     ck_entries("first", host, &made, "", &offset);
     commit(host, &made, "default", offset);
-    sql_run(db, "BEGIN");
-    sql_run(db, text("INSERT INTO webhook_delivery (webhook, event, event_id, body) VALUES (%jd,"
-                     " 'message.new', gen_random_uuid(), '{\"message\":{\"chatEntry\":\"late\"}}')",
-                     made.id));
+    begin_late(db, &made);
     say("early");
     ck_assert_str_eq(entries(host, &made, "", &offset), "");
     ck_assert_str_eq(entries(host, &made, "?wait=2", &offset), "");
     sql_run(db, "COMMIT");
     ck_entries("late early", host, &made, "", &offset);
+}
+
+/* The request has found the early event, and waits for the transaction of the late one. */
+TEST(an_event_that_commits_during_a_poll_does_not_exceed_its_limit)
+{
+    struct webhook_made made = poll_make(admin, "");
+    PGconn *open = database_connect(the_postgres, PQdb(db));
+    int64_t offset;
+
+    begin_late(open, &made);
+    say("early");
+    struct pending_call *poll = poll_begin(host, admin, &made, "?limit=1&wait=25",
+                                           "SELECT pg_snapshot_xmin(pg_current_snapshot())");
+
+    sql_run(open, "COMMIT");
+    PQfinish(open);
+    const struct answer *got = call_end(poll);
+
+    ck_assert_uint_eq(json_array_size(json_object_get(got->json, "events")), 1);
+    commit(host, &made, "default", answer_int(got, "offset"));
+    ck_entries("early", host, &made, "", &offset);
 }
 
 TEST(dropped_events_are_reported_until_the_consumer_begins_again)
@@ -200,25 +250,11 @@ TEST(dropped_events_are_reported_until_the_consumer_begins_again)
 
 /* ---- long polls ---- */
 
-/*
- * Begins a long poll, and returns when it has looked for events, or if it ended early; end it with
- * call_end(). PostgreSQL shows only the last query of a connection, so one look can remain unseen.
- */
+/* Begins a long poll, and returns when it has looked for events. */
 static struct pending_call *long_poll(const struct host *at, const struct person *by,
                                       const struct webhook_made *made)
 {
-    const char *now = sql_text(db, "SELECT clock_timestamp()", 0, NULL);
-    const struct call call = call_by(by, "GET %s/events?wait=25", made->path);
-    struct pending_call *poll = call_begin(at, &call);
-
-    const char *looked =
-        text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-             " AND query LIKE '%%webhook_consumer c ON%%' AND query_start > '%s'"
-             " AND pid <> pg_backend_pid()",
-             now);
-
-    WAIT_UNTIL(call_is_over(poll) || sql_number(db, looked) != 0, 60000);
-    return poll;
+    return poll_begin(at, by, made, "?wait=25", "webhook_consumer c ON");
 }
 
 /* Without the notification, a waiting request would look again after 5 seconds. */
