@@ -122,4 +122,26 @@ TEST(the_order_holds_with_failures_and_a_kill)
         ck_assert_int_eq(last[t], MESSAGES);
 }
 
+/* The key z has the oldest delivery. The others always have more than fit in memory. */
+TEST(a_key_does_not_wait_for_the_keys_before_it)
+{
+    struct catcher *catcher = catcher_start(NULL);
+    size_t place = 0;
+
+    deliver_apart("orderkeys", "  queue_per_webhook: 8\n");
+    struct webhook_made made = ordered(catcher);
+
+    ask(admin, 200, NULL, "PATCH %s {'active':false}", made.path);
+    sql_run(db, text("INSERT INTO webhook_delivery (id, webhook, event, event_id, body, sequence)"
+                     " SELECT o.id, %jd, 'poke.key', gen_random_uuid(), to_json(k.key)::text,"
+                     " o.sequence FROM (SELECT 'z' AS key UNION ALL SELECT 'a' || n %% 32"
+                     " FROM generate_series(1, 319) AS n) k, webhook_order(%jd, k.key) AS o",
+                     made.id, made.id));
+    ask(admin, 200, NULL, "PATCH %s {'active':true}", made.path);
+    catcher_wait(catcher, 320, GENEROUS_MS);
+    while (strcmp(catcher->list[place].body, "\"z\"") != 0)
+        place++;
+    ck_assert_uint_lt(place, 16);
+}
+
 SUITE(webhook_order_kill, .timeout_s = 200)
