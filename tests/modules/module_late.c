@@ -1,6 +1,10 @@
-/* Calls in a pool that end only when the file $LATE_GATE exists. */
+/*
+ * Calls in a pool that end only when the file $LATE_GATE exists. Each call adds a byte to the file
+ * $LATE_BEGUN when a thread begins it.
+ */
 #include <busbar/busbar.h>
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,9 +16,13 @@ struct call {
 
 static void wait_for_gate(void *arg)
 {
-    const char *gate = getenv("LATE_GATE");
+    const char *gate = getenv("LATE_GATE"), *begun = getenv("LATE_BEGUN");
+    int fd = begun ? open(begun, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
     struct call *call = arg;
 
+    if (fd < 0 || write(fd, "x", 1) != 1)
+        abort();
+    close(fd);
     while (gate && access(gate, F_OK))
         usleep(5000);
     memset(call->written, 'x', sizeof call->written);
@@ -27,7 +35,6 @@ static int late(struct bb_request *rq)
     struct call call = {.open = false};
 
     bb_reply_header(rq, "X-Late", bb_format(rq, "%s", "yes"));
-    bb_log(rq, BB_INFO, "the call begins");
     int failed = bb_offload(rq, "gate", wait_for_gate, &call);
     bb_log(rq, BB_INFO, "the call has ended: %s, %s", failed ? "dropped" : "in time",
            call.open && call.written[255] == 'x' ? "whole" : "broken");
@@ -36,14 +43,13 @@ static int late(struct bb_request *rq)
 
 static const struct bb_field body[] = {{.name = "text", .type = BB_TEXT}};
 
-static const struct bb_route routes[] = {
-    {.method = "POST",
-     .path = "/late",
-     .roles = BB_ANYONE,
-     .body = BB_TABLE(body),
-     .handler = late,
-     .deadline_ms = 700},
-};
+#define ROUTE(at, ms)                                                                              \
+    {                                                                                              \
+        .method = "POST", .path = (at), .roles = BB_ANYONE, .body = BB_TABLE(body),                \
+        .handler = late, .deadline_ms = (ms)                                                       \
+    }
+
+static const struct bb_route routes[] = {ROUTE("/late", 5000), ROUTE("/late/patient", 60000)};
 
 static const struct bb_pool pools[] = {{.name = "gate", .threads = 8, .queue = 8}};
 

@@ -13,16 +13,17 @@ static void log_soon(const struct host *host, const char *what, size_t times)
                    times);
 }
 
-static const char *gate;
+static const char *gate, *begun;
 
 static struct host *start(const char *name)
 {
     gate = harness_path(text("%s.gate", name));
-    return host_start(
-        &(struct host_spec){.name = name,
-                            .database = "none",
-                            .modules = text("[health, \"%s\"]", harness_test_module("module_late")),
-                            .environment = word_list(text("LATE_GATE=%s", gate))});
+    begun = harness_path(text("%s.begun", name));
+    return host_start(&(struct host_spec){
+        .name = name,
+        .database = "none",
+        .modules = text("[health, \"%s\"]", harness_test_module("module_late")),
+        .environment = word_list(text("LATE_GATE=%s", gate), text("LATE_BEGUN=%s", begun))});
 }
 
 /* The memory that the thread writes to exists until it returns; then everything is freed. */
@@ -44,7 +45,7 @@ TEST(a_client_may_disconnect_during_a_pool_call)
         wires[i] = wire_open(host);
         ck_assert(wire_send(wires[i], post, strlen(post)));
     }
-    log_soon(host, "the call begins", CALLS);
+    WAIT_UNTIL(strlen(file_text(begun)) == CALLS, SOON_MS);
     for (int i = 0; i < CALLS; i += 2)
         wire_close(wires[i], i % 4 == 0);
     for (int i = 1; i < CALLS; i += 2) {
@@ -64,7 +65,7 @@ TEST(a_pool_call_that_ends_in_time_is_answered)
     struct host *host = start("late_in_time");
 
     file_write(gate, "");
-    ck_status(http(host, "POST", "/late", NULL, json_object()), 200);
+    ck_status(http(host, "POST", "/late/patient", NULL, json_object()), 200);
     host_logs(host, 0, "the call has ended: in time, whole");
 }
 
