@@ -65,8 +65,9 @@ static bool is_to_come_again(void)
     return stage_is_played() && stage_conn(PG_READ, 0)->state == PG_DOWN;
 }
 
-/* A server that has just started refuses connections if other clients have taken them all. */
-TEST(requests_wait_for_the_next_attempt_while_the_server_is_up)
+/* Returns false if the request failed because the listener had to connect again: after a pause of
+ * the machine the server counts as down. */
+static bool request_waits(void)
 {
     listen_to_other();
     stage_until(is_answered);
@@ -77,9 +78,21 @@ TEST(requests_wait_for_the_next_attempt_while_the_server_is_up)
     ck_assert(!pg_conn_usable(stage_conn(PG_READ, 0)));
     ck_assert_int_eq(stage_conn(PG_READ, 0)->backoff_ms, 50 << (REFUSALS - 1));
     stage_do(&last);
+    if (last.failure.kind != FAILED_NOT && other.accepted > 1)
+        return false;
     stage_expect_row(&last);
     ck_assert_int_eq(stage_conn(PG_READ, 0)->backoff_ms, 0);
     ck_assert_uint_eq(pg_script_conn_of(&stage_server, "last"), REFUSALS + 1);
+    return true;
+}
+
+/* A server that has just started refuses connections if other clients have taken them all. */
+TEST(requests_wait_for_the_next_attempt_while_the_server_is_up)
+{
+    while (!request_waits()) { /* until the time limit of the test */
+        tear_down();
+        set_up();
+    }
 }
 
 static bool is_under_way(void)

@@ -186,7 +186,7 @@ TEST(only_failures_that_the_server_causes_are_its_fault)
     snprintf(refusing, sizeof(refusing), "http://127.0.0.1:%d/", ntohs(address.sin_port));
     expect_failure(refusing, NULL, TIMEOUT_MS, HTTP_UNREACHABLE, true);
     expect_failure(url, "HTTP/1.1 200", TIMEOUT_MS, HTTP_BROKEN, true);
-    expect_failure(url, NULL, 100, HTTP_LATE, true);
+    expect_failure(url, NULL, 3000, HTTP_LATE, true);
     expect_failure(nobody, NULL, TIMEOUT_MS, HTTP_UNREACHABLE, false);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
