@@ -23,7 +23,7 @@ static struct sockaddr_in loopback(const char *address, int port)
 struct wire *wire_open_from(const struct host *host, const char *address, int receive_bytes)
 {
     struct sockaddr_in from = loopback(address, 0), to = loopback("127.0.0.1", host->port);
-    struct timeval stuck = {.tv_sec = STUCK_S};
+    struct timeval stuck = {.tv_sec = STUCK_S * PATIENCE};
     const int segment = SEGMENT_BYTES;
     struct wire *wire = kept(calloc(1, sizeof *wire));
 
