@@ -3,7 +3,7 @@
 
 #include "deliver.h"
 
-enum { GENEROUS_MS = 60000, LARGE = 200000 };
+enum { GENEROUS_MS = 60000, LARGE = 200000, ROUNDS = 10 };
 
 static struct webhook_made poll_make(const struct person *by, const char *more)
 {
@@ -287,15 +287,22 @@ TEST(a_long_poll_is_woken_by_an_event_on_another_host)
 
 TEST(a_long_poll_ends_if_its_webhook_is_deleted_or_the_host_reloads)
 {
-    struct webhook_made made = poll_make(admin, "");
-    struct pending_call *poll = long_poll(host, admin, &made);
+    const struct answer *got = NULL;
+    struct webhook_made made;
+    struct pending_call *poll;
 
-    ask(admin, 200, NULL, "DELETE %s", made.path);
-    ck_assert_int_eq(call_end(poll)->status, 404);
+    /* A host that opens its connection for notifications again ends polls early. */
+    for (int i = 0; i < ROUNDS && (!got || got->status == 200); i++) {
+        made = poll_make(admin, "");
+        poll = long_poll(host, admin, &made);
+        ask(admin, 200, NULL, "DELETE %s", made.path);
+        got = call_end(poll);
+    }
+    ck_assert_int_eq(got->status, 404);
     made = poll_make(admin, "");
     poll = long_poll(host, admin, &made);
     ck_prints(host, 0, "", "reload");
-    const struct answer *got = call_end(poll);
+    got = call_end(poll);
 
     ck_assert_int_eq(got->status, 200);
     ck_assert(got->seconds < 20);
