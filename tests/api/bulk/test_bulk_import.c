@@ -384,7 +384,9 @@ TEST(an_interrupt_cancels_the_rows_not_yet_stored)
 
     WAIT_UNTIL(is_confirmed(file), END_MS);
     await_text(screen, "0 of 20000 rows");
+    sql_soon(db, SQL_LOCK_WAITS); /* a batch has begun */
     type_text(screen, "\x03");
+    sql_soon(db, SQL_LOCK_WAITS " AND query LIKE 'UPDATE bulk_job j SET status = ''cancelled''%'");
     bulk_release(holder);
     ck_assert_int_eq(end_of(screen), 130);
     ck_assert_str_eq(state_of(file), "cancelled");
