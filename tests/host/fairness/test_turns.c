@@ -169,7 +169,10 @@ static int before(struct wire *const *crowd, int count, const struct wire *other
     return found;
 }
 
-/* 200 of Ada's requests wait when Bob sends his; it is in the next batch that is sent. */
+/*
+ * 200 of Ada's requests wait when Bob sends his; it is in the next batch that is sent. If the host
+ * has to read the tokens again, these statements count for the address; so Bob has another one.
+ */
 TEST(a_request_waits_for_at_most_one_batch_of_another_account)
 {
     struct wire *crowd[CROWD + PLUGS], *other;
@@ -180,7 +183,8 @@ TEST(a_request_waits_for_at_most_one_batch_of_another_account)
     for (int i = PLUGS; i < CROWD + PLUGS; i++)
         crowd[i] = ask_for(ada, "read", 0);
     expect_metric(READS("waiting"), CROWD);
-    other = ask_for(bob, "read", 0);
+    other = wire_open_from(host, "127.0.0.2", 0);
+    say(other, bob, "/api/busy/read?ms=0");
     expect_metric(READS("waiting"), CROWD + 1);
     int count = before(crowd, CROWD + PLUGS, other);
 
@@ -413,7 +417,7 @@ TEST(a_module_gets_503_above_its_requests_and_database_time)
     expect_metric(USED("requests", "busy"), 0);
     ck_assert(is_admitted(ask_for(bob, "read", 0)));
     limit("database_time: 10"); /* from now on */
-    ck_assert(is_admitted(ask_for(bob, "read", 100)));
+    ck_assert(is_admitted(ask_for(bob, "read", 1000)));
     ck_assert(!is_admitted(ask_for(bob, "burn", 0)));
     ck_assert(metric(REFUSED("requests")) == 1);
     ck_assert(metric(REFUSED("database_time")) == 1);
