@@ -6,7 +6,7 @@
 #include "receive.h"
 #include "scene.h"
 
-enum { SEEN_MS = 10000, BUSY_MS = 700, CHECK_MS = 2000 };
+enum { SEEN_MS = 10000, BUSY_MS = 700, CHECK_MS = 2000, ROUNDS_MAX = 10 };
 
 struct cluster {
     struct scene *scene;
@@ -32,16 +32,33 @@ static const char *haproxy_say(const struct cluster *cluster, const char *comman
     return answer;
 }
 
-/* Column 18 of "show stat" is the status of the server. */
-static bool is_up(const struct cluster *cluster, int host)
+/* Returns a column of "show stat" and the text after it; NULL: it is not there. */
+static const char *stat_of(const struct cluster *cluster, int host, int number)
 {
     const char *line = strstr(haproxy_say(cluster, "show stat\n"), text("hosts,host%d,", host + 1));
 
-    for (int column = 1; line && column < 18; column++) {
+    for (int column = 1; line && column < number; column++) {
         line = strchr(line, ',');
         line = line ? line + 1 : NULL;
     }
-    return line && !strncmp(line, "UP,", 3);
+    return line;
+}
+
+/* Column 18 is the status of the server. */
+static bool is_up(const struct cluster *cluster, int host)
+{
+    const char *status = stat_of(cluster, host, 18);
+
+    return status && !strncmp(status, "UP,", 3);
+}
+
+/* Column 23 says how often HAProxy has stopped using the server. */
+static long downs_of(const struct cluster *cluster, int host)
+{
+    const char *downs = stat_of(cluster, host, 23);
+
+    ck_assert_ptr_nonnull(downs);
+    return strtol(downs, NULL, 10);
 }
 
 static bool both_up(const struct cluster *cluster)
@@ -96,26 +113,45 @@ static void cluster_end(struct cluster *cluster)
     process_stop(cluster->front.pid, SIGTERM, 5000);
 }
 
-TEST(a_rolling_restart_behind_haproxy_fails_no_request)
+/*
+ * Restarts each host. Returns whether no request failed; if one did, HAProxy must have stopped
+ * using the other host, too, because its check was late on a busy machine.
+ */
+static bool restart_each(const char *name)
 {
-    struct cluster *cluster = cluster_make("cluster_roll");
+    struct cluster *cluster = cluster_make(name);
     struct scene *scene = cluster->scene;
+    bool disturbed = false;
 
     scene_begin(scene);
     for (int i = 0; i < repetitions(1, 2) * 2; i++) {
+        int stays = (i + 1) % 2;
+        long downs = downs_of(cluster, stays);
+
         scene_rush(scene);
         host_stop(scene->hosts[i % 2]);
         scene_more(scene, 100);
         scene_calm(scene, SCENE_PAUSE_MS);
         ck_assert(host_run(scene->hosts[i % 2]));
         wait_both(cluster);
+        disturbed = disturbed || downs_of(cluster, stays) != downs;
     }
     scene_stop(scene);
     struct ledger_report report = scene_expect_ledger(scene);
+    long refused = atomic_load(&scene->load.refused);
 
-    ck_assert_int_eq(atomic_load(&scene->load.refused), 0);
-    ck_assert_uint_eq(report.unsure, 0);
     cluster_end(cluster);
+    ck_assert_msg(disturbed || (!refused && !report.unsure), "%ld refused, %zu unsure", refused,
+                  report.unsure);
+    return !refused && !report.unsure;
+}
+
+TEST(a_rolling_restart_behind_haproxy_fails_no_request)
+{
+    int round = 1;
+
+    for (; !restart_each(text("cluster_roll%d", round)); round++)
+        ck_assert_int_lt(round, ROUNDS_MAX);
 }
 
 TEST(a_killed_host_behind_haproxy_loses_no_message)
@@ -174,6 +210,25 @@ TEST(haproxy_keeps_hosts_whose_checks_are_late)
     cluster_end(cluster);
 }
 
+/* Sends 20 requests. Returns whether all were successful; if one was not, HAProxy must have stopped
+ * using the first host, because its check was late on a busy machine. */
+static bool is_served(const struct cluster *cluster, const char *token)
+{
+    WAIT_UNTIL(is_up(cluster, 0), SEEN_MS);
+    for (int i = 0; i < 20; i++) {
+        bool up = is_up(cluster, 0);
+        long downs = downs_of(cluster, 0);
+        struct answer *answer = http(&cluster->front, "GET", "/api/auth/me", token, NULL);
+
+        if (answer->status != 200) {
+            ck_assert_msg(!up || downs_of(cluster, 0) != downs, "%ld %s", answer->status,
+                          answer->body);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* First one host has no database, then neither. */
 TEST(haproxy_prefers_ready_hosts_and_otherwise_uses_live_ones)
 {
@@ -190,9 +245,10 @@ TEST(haproxy_prefers_ready_hosts_and_otherwise_uses_live_ones)
     ck_assert(host_run(second));
     WAIT_FOR(is_up(cluster, 1), BUSY_MS);
     ck_assert(!is_up(cluster, 1));
-    for (int i = 0; i < 20; i++)
-        ck_status(http(&cluster->front, "GET", "/api/auth/me", token, NULL), 200);
+    int round = 1;
 
+    for (; !is_served(cluster, token); round++)
+        ck_assert_int_lt(round, ROUNDS_MAX);
     postgres_stop(pg, SIGINT);
     WAIT_UNTIL(!is_up(cluster, 0) && !is_up(cluster, 1), SEEN_MS);
     ck_error(http(&cluster->front, "GET", "/api/auth/me", token, NULL), 503, "");
