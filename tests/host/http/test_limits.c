@@ -1,7 +1,7 @@
 /*
  * Limits of time, and of the number of connections. The unit tests http_ends and http_shares have
- * each limit; this suite has crowds, several loops and a database. The host's limits are short to
- * keep the tests fast. The fault `resources` covers too few descriptors.
+ * each limit; this suite has crowds, several loops and a database. A test that waits for a limit
+ * starts a separate host with a short limit. The fault `resources` covers too few descriptors.
  */
 #include <poll.h>
 
@@ -17,12 +17,14 @@ enum { DRIP_MS = 200, SLOW_ONES = 500, IDLE_ONES = 2000, CROWD = 60, FINDS = 100
 
 static void set_up(void)
 {
-    stage_open(&(struct host_spec){.name = "limits",
-                                   .http = "  loops: 1\n"
-                                           "  deadline: 20000\n"
-                                           "  header_timeout: 1\n"
-                                           "  body_timeout: 1\n"
-                                           "  write_timeout: 1\n"});
+    stage_open(&(struct host_spec){.name = "limits", .http = "  loops: 1\n"});
+}
+
+/* Starts another host with one loop and further lines of the section http. */
+static struct host *start(const char *name, const char *http)
+{
+    return host_start(&(struct host_spec){
+        .name = name, .database = "limits", .http = text("  loops: 1\n%s", http)});
 }
 
 static bool has_room(const struct host *of)
@@ -68,13 +70,8 @@ TEST_EACH(max_connections_and_connections_per_address_limit_connections, 2)
 
 TEST(two_thousand_idle_connections_do_not_block_a_new_client)
 {
-    struct host *patient =
-        host_start(&(struct host_spec){.name = "limits_idle",
-                                       .database = "limits",
-                                       .http = "  loops: 1\n"
-                                               "  header_timeout: 600\n"
-                                               "  max_connections: 4096\n"
-                                               "  connections_per_address: 4096\n"});
+    struct host *patient = start("limits_idle", "  header_timeout: 600\n  max_connections: 4096\n"
+                                                "  connections_per_address: 4096\n");
     struct wire *idle[IDLE_ONES];
 
     for (int i = 0; i < IDLE_ONES; i++) {
@@ -132,10 +129,12 @@ static const char *const crowds[] = {GET_HEALTH "X-Slow: ",
 TEST_EACH(five_hundred_slow_clients_are_disconnected_and_delay_no_other, 2)
 {
     static struct wire *slow[SLOW_ONES];
-    struct watch *watch = watch_begin(host);
+    struct host *strict =
+        start(text("limits_slow%d", _i), "  header_timeout: 1\n  body_timeout: 1\n");
+    struct watch *watch = watch_begin(strict);
 
     for (int i = 0; i < SLOW_ONES; i++) {
-        slow[i] = wire_open(host);
+        slow[i] = wire_open(strict);
         wire_say(slow[i], "%s", crowds[_i]);
     }
     while (drip_round(slow)) /* until the time limit of the test */
@@ -147,18 +146,19 @@ TEST_EACH(five_hundred_slow_clients_are_disconnected_and_delay_no_other, 2)
  * flag is in the request's own line, not in the extra line for slow requests. */
 TEST(a_client_that_does_not_read_is_disconnected)
 {
+    struct host *strict = start("limits_unread", "  write_timeout: 1\n");
     struct talk talk = talk_start(host, admin, ADMIN_EMAIL, "unread@shop.example", NULL);
     const char *entry = text_repeated("0", 1 << 20);
 
     for (int i = 0; i < 9; i++)
         ck_status(talk_post(host, admin, &talk, ADMIN_EMAIL, entry), 201);
-    struct wire *wire = wire_open_from(host, "127.0.0.1", 4096);
+    struct wire *wire = wire_open_from(strict, "127.0.0.1", 4096);
 
     wire_say(wire,
              "GET /api/chat/chain/%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"
              "X-Request-Id: never-reads\r\n\r\n",
              talk.head, admin->token);
-    const char *line = host_logs(host, 0, "msg=\"request\" request=never-reads ");
+    const char *line = host_logs(strict, 0, "msg=\"request\" request=never-reads ");
 
     ck_assert_msg(strstr(line, " cut=true"), "%s", line);
 }
