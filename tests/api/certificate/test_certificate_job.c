@@ -7,12 +7,40 @@
 
 #include "certificates.h"
 
-enum { READINGS = 3, WH = 2000, TURN_US = 700000 /* longer than a turn of a run */ };
-
-#define SHORT "  statement_timeout: 400\n"
-#define BATCH "  statement_timeout: 1000\n"
+enum {
+    READINGS = 3,
+    WH = 2000,
+    TURN_US = 700000, /* longer than a turn of a run */
+    SHORT_MS = 400,
+    BATCH_MS = 1000,
+    USUAL_MS = 250 /* the time of the statement in scaled() on a usual machine */
+};
 
 static int64_t start; /* start of the cycle */
+
+/*
+ * Returns a time limit for this machine: `ms`, or proportionally more if PostgreSQL needs longer
+ * than usual for a certain statement. Otherwise no batch would end in time on a slow machine.
+ */
+static int scaled(int ms)
+{
+    static int64_t took_ms;
+
+    if (!took_ms) {
+        int64_t began = now_ms();
+
+        postgres_run(the_postgres, "SELECT count(DISTINCT n % 1000) FROM generate_series(1, 300000)"
+                                   " n");
+        took_ms = now_ms() - began;
+    }
+    return took_ms > USUAL_MS ? (int)(ms * took_ms / USUAL_MS) : ms;
+}
+
+/* Makes a database that only commands use, whose statements get this time. */
+static void begin_alone(const char *name, int ms)
+{
+    certificates_alone(name, text("  statement_timeout: %d\n", scaled(ms)));
+}
 
 /* Any statement may exceed its short time on a busy machine; then the command fails, and the next
  * one continues. */
@@ -45,7 +73,7 @@ static void settle_rest(int entries)
 
 TEST(entries_locked_by_another_run_are_skipped)
 {
-    certificates_alone("job_two", BATCH);
+    begin_alone("job_two", BATCH_MS);
     request(1200, 1);
     PGconn *other = database_connect(the_postgres, "job_two");
 
@@ -64,7 +92,7 @@ TEST(entries_of_large_certificates_are_settled_in_parts)
 {
     enum { LARGE = 13, ENTRIES = 3000 /* more than a statement settles */ };
 
-    certificates_alone("job_large", BATCH);
+    begin_alone("job_large", BATCH_MS);
     request(LARGE, ENTRIES);
     settle_rest(LARGE * ENTRIES);
 }
@@ -94,14 +122,14 @@ static void make_stale(const char *tables[2], void (*fill)(int rows, int each), 
 
 TEST(stale_statistics_of_certificates_make_no_batch_slow)
 {
-    certificates_alone("job_stale", BATCH);
+    begin_alone("job_stale", BATCH_MS);
     make_stale((const char *[]){"certificate", "certificate_entry"}, request, 5000);
     settle_rest(5000);
 }
 
 TEST(stale_statistics_of_readings_make_no_batch_slow)
 {
-    certificates_alone("job_fresh", BATCH);
+    begin_alone("job_fresh", BATCH_MS);
     make_stale((const char *[]){"reading_device", NULL}, read_meters, 10000);
     run_short();
     sql_is(db, 0, "SELECT count(*) FROM reading_device WHERE fresh_from IS NOT NULL");
@@ -150,7 +178,7 @@ TEST(devices_with_years_of_readings_become_due_over_several_statements)
 {
     enum { DEVICES = 20, HOURS = 6000 };
 
-    certificates_alone("job_years", SHORT);
+    begin_alone("job_years", SHORT_MS);
     group(1, 1001, DEVICES, "monthly", HOURS, 60);
     issue_all();
     expect_measured(1, DEVICES * HOURS);
@@ -158,7 +186,7 @@ TEST(devices_with_years_of_readings_become_due_over_several_statements)
 
 TEST(a_device_with_readings_every_two_minutes_delays_no_other_group)
 {
-    certificates_alone("job_minutes", SHORT);
+    begin_alone("job_minutes", SHORT_MS);
     group(1, 1001, 1, "daily", 200000, 2);
     group(2, 1002, 1, "daily", 10, 60);
     issue_all();
@@ -166,19 +194,20 @@ TEST(a_device_with_readings_every_two_minutes_delays_no_other_group)
     expect_measured(1, 200000);
 }
 
-/* Summing takes 30 ms for each device, too long for all of them in one statement. */
+/* Summing takes at least 30 ms for each device, too long for all of them in one statement. */
 TEST(a_cycle_that_exceeds_the_statement_timeout_is_issued_in_parts)
 {
-    certificates_alone("job_slow", SHORT);
+    begin_alone("job_slow", SHORT_MS);
     group(1, 1001, 20, "daily", 24, 60);
-    sql_run(db, "CREATE OR REPLACE FUNCTION reading_delta_periods(devices bigint[],"
-                " after timestamptz, until timestamptz) RETURNS TABLE (device bigint,"
-                " start_at timestamptz, end_at timestamptz, wh bigint)"
-                " LANGUAGE plpgsql STABLE AS $$ BEGIN"
-                " PERFORM pg_sleep(0.03 * cardinality(devices));"
-                " RETURN QUERY SELECT r.device, r.start_at, r.end_at, r.wh FROM reading r"
-                " WHERE r.device = ANY (devices) AND r.type = 'D' AND r.end_at > after"
-                " AND r.end_at <= until; END $$");
+    sql_run(db, text("CREATE OR REPLACE FUNCTION reading_delta_periods(devices bigint[],"
+                     " after timestamptz, until timestamptz) RETURNS TABLE (device bigint,"
+                     " start_at timestamptz, end_at timestamptz, wh bigint)"
+                     " LANGUAGE plpgsql STABLE AS $$ BEGIN"
+                     " PERFORM pg_sleep(%d / 1000.0 * cardinality(devices));"
+                     " RETURN QUERY SELECT r.device, r.start_at, r.end_at, r.wh FROM reading r"
+                     " WHERE r.device = ANY (devices) AND r.type = 'D' AND r.end_at > after"
+                     " AND r.end_at <= until; END $$",
+                     scaled(30)));
     issue_all();
     expect_measured(1, 20 * 24);
 }
@@ -186,14 +215,16 @@ TEST(a_cycle_that_exceeds_the_statement_timeout_is_issued_in_parts)
 /* A turn is over after one or two statements that take too long. */
 TEST(devices_that_exceed_the_statement_timeout_together_are_processed_one_by_one)
 {
-    certificates_alone("job_single", SHORT);
+    begin_alone("job_single", SHORT_MS);
     group(1, 1001, 3, "daily", 24, 60);
-    sql_run(db, "CREATE OR REPLACE FUNCTION reading_delta_ends(device bigint, after timestamptz,"
-                " until timestamptz, most integer) RETURNS TABLE (end_at timestamptz)"
-                " LANGUAGE plpgsql STABLE AS $$ BEGIN PERFORM pg_sleep(0.25);"
-                " RETURN QUERY SELECT r.end_at FROM reading r"
-                " WHERE r.device = reading_delta_ends.device AND r.type = 'D' AND r.end_at > after"
-                " AND r.end_at <= until ORDER BY r.end_at LIMIT most; END $$");
+    sql_run(db,
+            text("CREATE OR REPLACE FUNCTION reading_delta_ends(device bigint, after timestamptz,"
+                 " until timestamptz, most integer) RETURNS TABLE (end_at timestamptz)"
+                 " LANGUAGE plpgsql STABLE AS $$ BEGIN PERFORM pg_sleep(%d / 1000.0);"
+                 " RETURN QUERY SELECT r.end_at FROM reading r"
+                 " WHERE r.device = reading_delta_ends.device AND r.type = 'D' AND r.end_at > after"
+                 " AND r.end_at <= until ORDER BY r.end_at LIMIT most; END $$",
+                 scaled(250)));
     issue_all();
     expect_measured(1, 3 * 24);
 }
@@ -219,7 +250,7 @@ static void add_reading(int number)
  */
 static void begin_at_gate(const char *name, const char *when)
 {
-    certificates_begin(name, NULL);
+    certificates_begin(name, "  statement_timeout: 600000\n");
     struct person *m = person_make(host, admin_of(host), name, NULL);
 
     start = days_ago(30);
