@@ -62,7 +62,7 @@ scene('overview: an ApiUser of two organizations sees the devices and the certif
     await call('POST', '/api/device', api.token, { externalId: `OV-${name}`, siteName: `${name} roof`, organizationId: organization, capacity: 10, commissioningDate: '2020-01-01' })
     await call('POST', `/api/meter-reads/new/OV-${name}?organizationId=${organization}`, api.token, { reads: [{ startDate: day(3), endDate: day(2), value: 5, unit: 'kWh', type: 'History' }] })
   }
-  while ((await call('GET', '/api/certificate-log', api.token)).length < 2) await new Promise((resolve) => setTimeout(resolve, 100))
+  while ((await call('GET', '/api/certificate-log?status=Succeeded', api.token)).length < 2) await new Promise((resolve) => setTimeout(resolve, 100))
   await enter(page, api, '')
   await page.getByText('10 kWh in 12 months').waitFor()
   await page.getByRole('region', { name: 'Devices and their last readings' }).getByRole('link', { name: `${other.name} roof` }).waitFor()

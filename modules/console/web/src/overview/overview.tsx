@@ -45,7 +45,7 @@ async function monthsOf (start: string, organizationId: number | undefined, grou
     for (const each of await everything<CertificateTotal>(`/api/certificate-log/totals${values}`)) {
       const sum = sums.get(each.month ?? '')
       sums.set(each.month ?? '', sum ? {
-        ...sum, entries: sum.entries + each.entries, readvalue_watthour: sum.readvalue_watthour + each.readvalue_watthour
+        ...sum, entries: sum.entries + each.entries, succeeded_watthour: sum.succeeded_watthour + each.succeeded_watthour
       } : each)
     }
   }
@@ -232,7 +232,7 @@ function Tiles ({ owner, devices, months, unread, hooks }: Figures) {
           address={to('certificates')}
           of={months}
           note={t('overview.entries', { n: now?.entries ?? 0 })}>
-          {asEnergy(now?.readvalue_watthour ?? 0)}
+          {asEnergy(now?.succeeded_watthour ?? 0)}
         </Tile>
       ) : null}
       <Tile icon={MessagesSquare} title={t('overview.unread')} address={to('chat')} of={unread}>
@@ -259,7 +259,7 @@ function Chart ({ months }: { months: CertificateTotal[] }) {
     label: long.format(begin),
     short: short.format(begin),
     value:
-      months.find(({ month }) => month !== undefined && Date.parse(month) === begin.getTime())?.readvalue_watthour ?? 0
+      months.find(({ month }) => month !== undefined && Date.parse(month) === begin.getTime())?.succeeded_watthour ?? 0
   }))
 
   return (
