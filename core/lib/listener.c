@@ -3,6 +3,7 @@
 #include <busbar/network.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,17 @@ static int listener_split(const char *address, char *host, size_t size, const ch
     return 0;
 }
 
+/* Accepted sockets inherit this: a client that disappears in the middle of a body is noticed after
+ * two and a half minutes. */
+static int listener_keep_alive(int fd)
+{
+    int one = 1, idle_s = 60, interval_s = 10; /* 9 probes */
+
+    return setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one) ||
+           setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s) ||
+           setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+}
+
 /* Returns a listening socket; -1 with errno. `only`: IPv6 only, because other sockets bind IPv4. */
 static int listener_bind_one(const struct addrinfo *to, bool only)
 {
@@ -42,7 +54,7 @@ static int listener_bind_one(const struct addrinfo *to, bool only)
 
     if (fd < 0)
         return -1;
-    if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
+    if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) && !listener_keep_alive(fd) &&
         (!only || to->ai_family != AF_INET6 ||
          !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one)) &&
         !bind(fd, to->ai_addr, to->ai_addrlen) && !listen(fd, LISTENER_BACKLOG))

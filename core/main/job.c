@@ -226,6 +226,11 @@ static void job_start(struct job *job)
     request_schedule(&run->rq);
 }
 
+void jobs_cut(struct loop *loop)
+{
+    requests_cut_ended(loop, job_ended);
+}
+
 static int64_t job_period_of(const struct job *job)
 {
     return (int64_t)job->descriptor->every_s * 1000;

@@ -20,6 +20,9 @@ void jobs_begin(struct jobs *jobs, const struct jobs *before, struct loop *loop)
 /* Clears the timers of the loop's jobs. A running job continues to its end. Loop's thread. */
 void jobs_end(struct jobs *jobs, struct loop *loop);
 
+/* Ends the loop's running jobs, as if their deadline had passed. Loop's thread. */
+void jobs_cut(struct loop *loop);
+
 /*
  * Starts the jobs of the live generation that have this name; a running job starts again when its
  * run ends. Returns whether such jobs exist. Call engine_hold() before. Any thread.

@@ -66,7 +66,7 @@ static void stop_tick(struct timer *timer)
 
     /* a job that was cut can run again after the next start, so the exit status is still 0 */
     if (loop->now_ms >= stop->until_ms - (STOP_MS - WORKERS_MS))
-        requests_cut_jobs(loop);
+        jobs_cut(loop);
     if (empty && !loop->requests && stop_is_last(loop) && engine_idle(loop->engine) &&
         loop_quiet(loop)) {
         loop->stop = true;
@@ -95,15 +95,28 @@ struct signals {
     struct engine *engine;
     pthread_t thread;
     sigset_t set;
-    atomic_bool end;     /* the thread ends at the next signal */
-    int64_t until_ms;    /* deadline of a stop; 0: not stopping */
-    bool quiesced;       /* in a stop: generation_quiesce() was called */
+    atomic_bool end;  /* the thread ends at the next signal */
+    int64_t until_ms; /* deadline of a stop; 0: not stopping */
+    bool quiesced;    /* in a stop: the thread `quiescer` was started */
+    pthread_t quiescer;
     struct stop stops[]; /* one per loop */
 };
 
+static void *quiesce_main(void *arg)
+{
+    struct engine *engine = arg;
+
+    thread_name("quiesce", NULL);
+    generation_quiesce(engine->generation);
+    engine_unhold(engine);
+    arena_thread_end();
+    return NULL;
+}
+
 /*
- * In a stop, calls `quiesce` of the live modules, once no reload is replacing their generation.
- * Returns how many milliseconds the caller may wait for a signal before the next call.
+ * In a stop, calls `quiesce` of the live modules, once no reload is replacing their generation. A
+ * separate thread does, because a call may block. Returns how many milliseconds the caller may wait
+ * for a signal before the next call.
  */
 static int64_t signals_quiesce(struct signals *signals, int64_t left)
 {
@@ -111,12 +124,9 @@ static int64_t signals_quiesce(struct signals *signals, int64_t left)
 
     if (signals->quiesced)
         return left;
-    if (!engine_held_once(engine))
-        return left < DRAIN_TICK_MS ? left : DRAIN_TICK_MS;
-    generation_quiesce(engine->generation);
-    signals->quiesced = true;
-    engine_unhold(engine);
-    return 0; /* because the calls may have taken long */
+    if (engine_held_once(engine)) /* tried again at the next call if no thread can be started */
+        signals->quiesced = !pthread_create(&signals->quiescer, NULL, quiesce_main, engine);
+    return left < DRAIN_TICK_MS ? left : DRAIN_TICK_MS;
 }
 
 static void *signals_main(void *arg)
@@ -340,6 +350,8 @@ static int engine_serve_beside(struct engine *engine, const sigset_t *set)
         atomic_store(&signals->end, true);
         pthread_kill(signals->thread, SIGUSR1);
         pthread_join(signals->thread, NULL); /* before the reloader is freed: the thread uses it */
+        if (signals->quiesced)
+            pthread_join(signals->quiescer, NULL);
         free(signals);
         status = 0;
     }

@@ -308,10 +308,10 @@ void requests_cut(struct loop *loop, const struct generation *generation)
             request_cut(rq);
 }
 
-void requests_cut_jobs(struct loop *loop)
+void requests_cut_ended(struct loop *loop, void (*ended)(struct core_request *))
 {
     for (struct core_request *rq = LIST_FIRST(&loop->alive); rq; rq = LIST_NEXT(rq, link))
-        if (rq->kind == REQUEST_JOB && !rq->timed_out)
+        if (rq->ended == ended && !rq->timed_out)
             request_cut(rq);
 }
 

@@ -186,8 +186,8 @@ void requests_tell_superseded(struct loop *loop, const struct generation *genera
 /* Ends this loop's requests of the generation, as if their deadline had passed. Loop's thread. */
 void requests_cut(struct loop *loop, const struct generation *generation);
 
-/* Does the same to all jobs of this loop. Loop's thread. */
-void requests_cut_jobs(struct loop *loop);
+/* Does the same to this loop's requests with this function `ended`. Loop's thread. */
+void requests_cut_ended(struct loop *loop, void (*ended)(struct core_request *));
 
 /*
  * request_alloc() returns zeroed memory of the request; request_defer() makes request_free() call

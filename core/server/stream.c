@@ -475,8 +475,10 @@ static ssize_t stream_read(void *cls, uint64_t position, char *into, size_t room
         connection_stage(connection, STAGE_WRITE, length);
         return (ssize_t)length;
     }
-    if (ending)
+    if (ending) {
+        connection_stage(connection, STAGE_WRITE, 0); /* for the last chunk */
         return MHD_CONTENT_READER_END_OF_STREAM;
+    }
     connection_stage(connection, STAGE_HANDLER, 0);
     stream->suspended = true;
     MHD_suspend_connection(stream->txn->mhd);

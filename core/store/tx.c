@@ -275,8 +275,8 @@ int idempotency_look(struct core_request *rq)
                                       bb_t(idem->key), bb_i(idempotency_hours(rq))};
     struct bb_rows *rows = sql_query(rq, &key_find, values, 4);
 
-    if (!rows)
-        return reply_failed(rq);
+    if (!rows) /* a refusal of the handler stays */
+        return rq->response.status ? rq->response.status : reply_failed(rq);
     if (!api_rows_count(rows))
         return 0;
     if (strcmp(api_rows_text(rows, 0, 0), idem->hash) != 0)

@@ -40,7 +40,7 @@ static char *redis_url(const char *redis)
 }
 
 /* Returns the lines, and that one unless they have this setting: time limits of the product are
- * short for a busy machine. Less than idle_timeout, which ends a connection without a response. */
+ * short for a busy machine. */
 static char *with_limit(const char *lines, const char *setting)
 {
     return text("%s%s", lines ? lines : "",
