@@ -1,7 +1,7 @@
 /* Invitations by an OrganizationAdmin; the tests of the API show that they work. */
 'use strict'
 const assert = require('node:assert/strict')
-const { scene, enter, look, button } = require('./stage')
+const { scene, enter, to, look, button } = require('./stage')
 const { domain, member } = require('./service')
 
 scene('invitations: an organization admin invites people into the own organization', async ({ page }) => {
@@ -36,4 +36,8 @@ scene('invitations: other roles are not offered any', async ({ page }) => {
   await enter(page, await member('Guest', 'Buyer'), '#/account')
   await page.getByRole('heading', { name: 'Display in this browser' }).waitFor()
   assert.equal(await button(page, 'Invite a person').count(), 0)
+  await to(page, '/link/invite?token=0') // of a mail to another account
+  await button(page, 'Choose the password').waitFor()
+  await button(page, 'Go to the overview').click()
+  await page.getByRole('banner').waitFor()
 })

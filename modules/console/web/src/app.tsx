@@ -255,11 +255,12 @@ export function App () {
   const known = views.find((view) => view.name === name)
   const found = me && known && isOne(me, ...known.roles) ? known : null
   const View = found && viewOf(found)
+  const linked = name === 'link' // from a mail, maybe for another account
 
-  useEffect(() => { if (!me) document.title = t('app.name') }, [me, version])
+  useEffect(() => { if (!me || linked) document.title = t('app.name') }, [me, linked, version])
   return (
     <QueryClientProvider client={client}>
-      {me && (
+      {me && !linked && (
         <Me.Provider value={me}>
           <SetMe.Provider value={setMe}>
             <div className='frame'>
@@ -304,12 +305,12 @@ export function App () {
           {problem === null ? <Logo /> : <main><Failed error={problem} again={again} /></main>}
         </div>
       )}
-      {!me && !starting && (
+      {(!me || linked) && !starting && (
         <div className='gate'>
-          <main>{name === 'link' ? <Link purpose={rest[0] ?? ''} /> : <Login done={enter} />}</main>
+          <main>{linked ? <Link purpose={rest[0] ?? ''} home={t(me ? 'app.home' : 'register.back')} /> : <Login done={enter} />}</main>
         </div>
       )}
-      {me && over && <Modal title={t('login.title')} className='over'><Login again={me.email} done={enter} /></Modal>}
+      {me && over && !linked && <Modal title={t('login.title')} className='over'><Login again={me.email} done={enter} /></Modal>}
     </QueryClientProvider>
   )
 }

@@ -16,7 +16,8 @@ function Form ({
   values,
   label,
   done,
-  back
+  back,
+  home = t('register.back')
 }: {
   title: string
   input?: Input
@@ -25,6 +26,7 @@ function Form ({
   label: string
   done: string
   back: () => void
+  home?: string
 }) {
   const [value, setValue] = useState('')
   const [error, setError] = useState<unknown>(null)
@@ -59,7 +61,7 @@ function Form ({
         </Field>
       )}
       {state !== 'done' && <Button kind='main' type='submit' disabled={state === 'busy'}>{label}</Button>}
-      <Button kind='link' onClick={back}>{t('register.back')}</Button>
+      <Button kind='link' onClick={back}>{home}</Button>
     </form>
   )
 }
@@ -79,8 +81,11 @@ export function Forgot ({ back }: { back: () => void }) {
   )
 }
 
-/* #/link/PURPOSE?token=…: the token is after the '#', so that no server gets it in an address. */
-export function Link ({ purpose }: { purpose: string }) {
+/*
+ * #/link/PURPOSE?token=…: the token is after the '#', so that no server gets it in an address. `home`: the text of the
+ * link that leaves the page.
+ */
+export function Link ({ purpose, home }: { purpose: string, home: string }) {
   const [token] = useState(() => new URLSearchParams(location.hash.split('?')[1] ?? '').get('token') ?? '')
   const input = { name: 'password', label: t('register.password'), type: 'password', complete: 'new-password' }
 
@@ -93,6 +98,7 @@ export function Link ({ purpose }: { purpose: string }) {
         label={t('link.confirm')}
         done={t('link.confirmed')}
         back={goHome}
+        home={home}
       />
     )
   }
@@ -105,6 +111,7 @@ export function Link ({ purpose }: { purpose: string }) {
       label={t('link.choose')}
       done={t('link.chosen')}
       back={goHome}
+      home={home}
     />
   )
 }
