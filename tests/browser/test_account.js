@@ -117,6 +117,8 @@ scene('account: the name, the colors, the time zone and the form of times can be
   const hook = await call('POST', '/api/chat/webhooks', person.token, { url: 'http://127.0.0.1:9/zone', events: [] })
   await to(page, `/webhooks/${hook.id}?since=2026-01-01T00:00:00.000Z`)
   assert.equal(await page.getByLabel('From').inputValue(), '2026-01-01T00:00')
+  await page.getByLabel('From').fill('0020-01-31T00:00') // as when the year 2026 is being typed
+  assert.equal(await page.getByLabel('From').inputValue(), '0020-01-31T00:00')
 })
 
 scene('account: a session of another browser can be ended', async ({ open, page }) => {

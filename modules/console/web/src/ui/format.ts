@@ -50,11 +50,15 @@ export function hasZone (zone: string): boolean {
   }
 }
 
+/* The beginning of a day in UTC. Unlike Date.UTC, it does not read the years 0 to 99 as 1900 to 1999. */
+const utcOf = (year: number, month: number, day: number) => new Date(0).setUTCFullYear(year, month, day)
+
 /* By how many milliseconds the clocks of a zone are ahead of UTC. */
 function offsetOf (at: number, zone: string): number {
   const of = Object.fromEntries(formats(zone).parts.formatToParts(at).map(({ type, value }) => [type, Number(value)]))
-  const { year = 0, month = 1, day, hour, minute, second } = of
-  return Date.UTC(year, month - 1, day, hour, minute, second) - Math.floor(at / 1000) * 1000
+  const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = of
+  const time = (hour * 60 + minute) * 60 + second
+  return utcOf(year, month - 1, day) + (time - Math.floor(at / 1000)) * 1000
 }
 
 /*
@@ -142,7 +146,7 @@ export function asIso (local: string, zone = zoneOf()): string {
 export function dayFrom (at: Date, { years = 0, months = 0, days = 0 }, zone = zoneOf()): Date {
   const local = new Date(at.getTime() + offsetOf(at.getTime(), zone))
   const [year, month, day] = [local.getUTCFullYear(), local.getUTCMonth(), local.getUTCDate()]
-  return new Date(atOf(Date.UTC(year + years, month + months, day + days), zone))
+  return new Date(atOf(utcOf(year + years, month + months, day + days), zone))
 }
 
 /* The day of a time in a zone, such as 2026-04-01. */
