@@ -76,8 +76,10 @@ function List () {
   const [{ status, start, end, externalId, groupId: picked }, change] =
     useValues('status', 'start', 'end', 'externalId', 'groupId')
   const { chosen } = useOrganizations()
-  const { shared } = useGroups()
-  const groupId = picked || (buyer ? String(shared.data?.[0]?.id ?? '') : '')
+  const { own, shared, all: groups } = useGroups()
+  const unknown = [own, shared].every(({ isLoading, isError }) => !isLoading && !isError) &&
+    !groups.some(({ id }) => String(id) === picked) // of another organization
+  const groupId = (unknown ? '' : picked) || (buyer ? String(shared.data?.[0]?.id ?? '') : '')
   const [error, setError] = useState<unknown>(null)
   const typed = externalId.trim()
   const filter = {
@@ -137,7 +139,7 @@ function List () {
         </div>
       </div>
       <Chart filter={filter} />
-      <Entries {...log} ofDevice={typed !== ''} filtered={[status, start, end, externalId].some(Boolean)} />
+      <Entries {...log} ofDevice={typed !== ''} filtered={[status, start, end, externalId, !buyer && groupId].some(Boolean)} />
     </div>
   )
 }
