@@ -68,7 +68,7 @@ function useFound (typed: string, goals: Goal[]): Found[] {
       { text: titleOf(device), kind: t('find.device'), address: to('devices', device.uuid) }
     )),
     ...(asks ? accounts.data ?? [] : []).map(({ email }) => (
-      { text: email, kind: t('find.account'), address: toWith({ search: email }, 'accounts') }
+      { text: email, kind: t('find.account'), address: toWith({ org: '', search: email }, 'accounts') }
     )),
     ...firstOf(groups.data, ({ name }) => has(name)).map(({ id, name }) => (
       { text: name, kind: t('groups.group'), address: to('groups', id) }
