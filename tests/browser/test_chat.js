@@ -496,6 +496,12 @@ scene('chat: an Admin sees, searches and shares all conversations', async ({ ope
   const hers = await open()
   await enter(hers, cora, `#/chat/${conversation.id}`)
   await chain(hers).getByText('Between the two of us').waitFor()
+  assert.equal(await button(hers, 'Share').count(), 1)
+  const his = await open()
+  await enter(his, carl, `#/chat/${conversation.id}`)
+  await chain(his).getByText('Between the two of us').waitFor()
+  await button(his, 'Close conversation').waitFor()
+  assert.equal(await button(his, 'Share').count(), 0) // the conversation belongs to her organization
   const nobody = await open()
   await enter(nobody, await member('Cleo'), `#/chat/${conversation.id}`)
   await nobody.getByText('This conversation is not there').waitFor()

@@ -216,6 +216,7 @@ export function Conversation ({ conversation, place, back }: {
   const { several, knownAs } = useOrganizations()
   const { title, emails } = titleOf(conversation, me.email)
   const organization = several && knownAs(conversation.organizationId)
+  const owns = isOne(me, 'Admin') || knownAs(conversation.organizationId) !== undefined
   const firstNew = useFirstNew(conversation, entries, begun, me.email)
   const authorOf = useCallback( // the same function as long as possible, so that the messages are not drawn again
     (email: string) => nameOf({ participant1, participant2, name1, name2 }, email) ?? email,
@@ -291,7 +292,7 @@ export function Conversation ({ conversation, place, back }: {
         {isOne(me, 'Admin', 'OrganizationAdmin', 'ApiUser') && (
           <>
             <Close conversation={conversation} />
-            <Share conversation={conversation} />
+            {owns && <Share conversation={conversation} />}
           </>
         )}
         <span className={live ? 'live on' : 'live'} role='status'>
