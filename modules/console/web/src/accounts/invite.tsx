@@ -22,6 +22,7 @@ export function Invite ({ roles, own = false, close }: { roles: Role[], own?: bo
     },
     done: async ({ email }) => {
       await client.invalidateQueries({ queryKey: ['accounts'] })
+      await client.invalidateQueries({ queryKey: ['organizations'] }) // the account may be the first of a new one
       close()
       toast(t('accounts.invited', { email }))
     }
