@@ -16,7 +16,7 @@ import { Bars, hasOwnScale } from '../ui/chart'
 import { usePages } from '../ui/pages'
 import { Button, Empty, Failed, Field, Loading, More, Period, Problems, Table, Time } from '../ui/ui'
 import { Add, Void } from './reading'
-import { barsOf, endOf, lastDayOf, spans, timeOf, type Span, type Time as Window } from './span'
+import { barsOf, endOf, lastDayOf, laterThan, spans, timeOf, type Span, type Time as Window } from './span'
 
 const views = ['chart', 'stored', 'refused', 'voided'] as const
 
@@ -126,11 +126,10 @@ function Discarded ({ name, what, zone }: { name: string, what: 'refused' | 'voi
 }
 
 /* Pages through time. The address has the last day of the page, unless it is the newest page. */
-function Pager ({ time, newest, zone, turn }: {
-  time: Window, newest: Date, zone: string, turn: (until: string) => void
+function Pager ({ by, time, newest, zone, turn }: {
+  by: Span, time: Window, newest: Date, zone: string, turn: (until: string) => void
 }) {
-  const length = time.end.getTime() - time.start.getTime()
-  const later = new Date(time.end.getTime() + length)
+  const later = laterThan(time.end, by, zone)
 
   return (
     <div className='row'>
@@ -188,7 +187,7 @@ export function Readings ({ name, timezone }: { name: string, timezone: string |
           )}
           {timed && (
             <>
-              <Pager time={time} newest={newest} zone={zone} turn={(day) => change({ until: day })} />
+              <Pager by={by} time={time} newest={newest} zone={zone} turn={(day) => change({ until: day })} />
               <Field label={t('devices.by')}>
                 {(props) => (
                   <select {...props} value={by} onChange={(e) => change({ by: e.target.value, until: '' })}>

@@ -31,6 +31,10 @@ export function timeOf (by: Span, last: Date, zone: string): Time {
   return { start: from(end, by === 'month' ? { months: -24 } : { years: -30 }), end }
 }
 
+/* The end of the next page. Pages are days or months of a calendar, so they differ in milliseconds. */
+export const laterThan = (end: Date, by: Span, zone: string) =>
+  dayFrom(end, { hour: { days: 7 }, day: { days: 31 }, month: { months: 24 }, year: { years: 30 } }[by], zone)
+
 /* The address has the last day of a page. */
 export const lastDayOf = (end: Date, zone: string) => dayOf(dayFrom(end, { days: -1 }, zone).toISOString(), zone)
 export const endOf = (day: string, zone: string): Date | null =>
