@@ -3,7 +3,7 @@ import { memo } from 'react'
 
 import type { Conversation as Data } from '../api/types'
 import { t } from '../texts/texts'
-import { asClock, asDay, asNumber, asUtc } from '../ui/format'
+import { asClock, asDay, asNumber, asUtc, useToday } from '../ui/format'
 import { Badge } from '../ui/ui'
 import { titleOf, unreadBy } from './conversation'
 
@@ -27,7 +27,7 @@ export function Avatar ({ email, name }: { email: string, name?: string | null }
 
 /* The time of today, otherwise the day. */
 export function When ({ at }: { at: string }) {
-  const today = asDay(at) === asDay(new Date().toISOString())
+  const today = asDay(at) === useToday()
   return (
     <time dateTime={at} title={asUtc(at)}>
       {today ? asClock(at) : asDay(at)}

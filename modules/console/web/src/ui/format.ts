@@ -118,6 +118,9 @@ function watch (changed: () => void) {
 /* Draws the component again as time passes. */
 export const useMinutes = (wanted: boolean) => useSyncExternalStore(watch, () => wanted ? ticks : 0)
 
+/* The day of today. Draws the component again when another day begins. */
+export const useToday = () => useSyncExternalStore(watch, () => asDay(new Date().toISOString()))
+
 /*
  * A period as days if it begins and ends at midnight in the zone or in UTC, otherwise with the times. German has "Uhr"
  * only within a day; it is left out, so that all rows look the same.
