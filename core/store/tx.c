@@ -230,7 +230,6 @@ void *api_before(struct bb_tx *tx, int (*last)(struct bb_request *, struct bb_tx
  * neither is. A key belongs to an account and a route.
  */
 
-#define TAKEN "idempotency key taken" /* raised by busbar_idempotency_store() */
 #define PURPOSE "idempotency"
 
 struct idempotency {
@@ -362,22 +361,6 @@ static int idempotency_store(struct bb_tx *tx, int status, const char *bytes, si
     return added < 0 ? -1 : 0;
 }
 
-/* Returns whether the transaction failed because another request stored the same key first. */
-static bool idempotency_lost(const struct core_request *rq)
-{
-    return rq->failure.kind == FAILED_SQL && !strcmp(rq->failure.text, TAKEN);
-}
-
-/* Called after idempotency_lost(): answers with the stored response; with 503 if there is none. */
-static int idempotency_replay(struct core_request *rq)
-{
-    int status = idempotency_look(rq);
-
-    return status ? status
-                  : reply_error(rq, 503,
-                                "The first request with this Idempotency-Key is still in progress");
-}
-
 void idempotency_expire(struct core_request *rq)
 {
     sql_query(rq, &key_expire, BB_ARGS(bb_i(idempotency_hours(rq))));
@@ -464,19 +447,14 @@ static int tx_run_unit(struct bb_tx *tx)
 }
 
 /*
- * If the request failed because a request with the same Idempotency-Key has been committed in the
- * meantime, sends the stored response and returns its status; otherwise returns 0.
+ * If the transaction failed because a request with the same Idempotency-Key has been committed in
+ * the meantime, sends the stored response and returns its status; otherwise returns 0.
  */
 static int tx_replay_instead(struct core_request *rq)
 {
     struct failure why = rq->failure;
     bool conflict = why.kind == FAILED_SQL && sqlstate_has(why.sqlstate, SQLSTATE_CONFLICT);
-
-    if (!rq->idempotency)
-        return 0;
-    if (idempotency_lost(rq))
-        return idempotency_replay(rq);
-    int status = conflict ? idempotency_look(rq) : 0;
+    int status = rq->idempotency && conflict ? idempotency_look(rq) : 0;
 
     if (!status)
         rq->failure = why;
@@ -622,11 +600,9 @@ static int tx_finish(struct bb_tx *tx, int status, struct response_header *heade
     pg_tx_run(tx->checked_out, &rollback, NULL, 0);
     rq->failure = why;
     rq->response.headers = headers;
-    if (rq->idempotency && idempotency_lost(rq)) {
-        tx_end_checked_out(tx);
-        return idempotency_replay(rq);
-    }
-    return reply_failed(rq);
+    tx_end_checked_out(tx);
+    status = tx_replay_instead(rq);
+    return status ? status : reply_failed(rq);
 }
 
 int api_transaction(struct bb_request *pub,
