@@ -100,14 +100,15 @@ void bulk_emit_finished(struct bb_request *rq, struct bb_tx *tx, const struct bu
 
 /*
  * GET /api/bulk-upload: the caller's own jobs, or all jobs for an Admin; the latest first. A cursor
- * is "<time of creation in microseconds>-<id>" of the last job seen, which may have been deleted.
+ * is "<time of creation in microseconds>-<id>" of the last job seen, which may have been deleted;
+ * in earlier versions, it is only the id.
  */
 int bulk_list(struct bb_request *rq)
 {
     enum { PAGE = 100, CURSOR = 21 /* the column that follows BULK_JOB */ };
     /*
-     * $1 whether all jobs, $2 account, $3 organizations, $4 status, $5 type, $6 and $9 time and id
-     * of the cursor, $7 number of jobs, $8 organization
+     * $1 whether all jobs, $2 account, $3 organizations, $4 status, $5 type, $6 and $9 time (or
+     * null) and id of the cursor, $7 number of jobs, $8 organization
      */
     static const char text[] =
         "SELECT " BULK_JOB ", (extract(epoch FROM j.created_at) * 1000000)::bigint || '-' || j.id"
@@ -116,27 +117,30 @@ int bulk_list(struct bb_request *rq)
         " AND ($4::text IS NULL OR j.status = $4) AND ($5::text IS NULL OR j.type = $5)"
         " AND ($8::bigint IS NULL OR j.organisation = $8)"
         " AND ($9::uuid IS NULL OR (j.created_at, j.id) <"
-        " (timestamptz 'epoch' + $6::bigint * interval '1 microsecond', $9::uuid))"
+        " (coalesce(timestamptz 'epoch' + $6::bigint * interval '1 microsecond',"
+        " (SELECT a.created_at FROM bulk_job a WHERE a.id = $9::uuid)), $9::uuid))"
         " ORDER BY j.created_at DESC, j.id DESC LIMIT $7::bigint";
     static const struct bb_sql find = {text, BB_SQL_REPLICA}, find_many = {text, BB_SQL_LIST};
     const struct bb_principal *who = rq->principal;
     int64_t limit = bb_arg_int(rq, "limit", PAGE), organization, time = 0;
     int refused = bb_organization(rq, bb_arg_int(rq, "organizationId", 0), &organization);
     const char *after = bb_arg(rq, "after");
+    bool only_id = after && bb_is_uuid(after);
     int length = 0;
 
     if (refused)
         return refused;
-    if (after && (sscanf(after, "%18" SCNd64 "-%n", &time, &length) != 1 || !length ||
-                  !bb_is_uuid(after + length) || time <= 0 || time >= LATEST_US))
+    if (after && !only_id &&
+        (sscanf(after, "%18" SCNd64 "-%n", &time, &length) != 1 || !length ||
+         !bb_is_uuid(after + length) || time <= 0 || time >= LATEST_US))
         return bb_invalid(rq, "after", "must be a cursor from a Link header");
-    const struct bb_rows *rows =
-        bb_query_or_end(rq, limit > PAGE ? &find_many : &find,
-                        BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
-                                bb_ints(who->organizations, who->organization_count),
-                                bb_t(bb_arg(rq, "status")), bb_t(bb_arg(rq, "type")), bb_i(time),
-                                bb_i(limit + 1), organization ? bb_i(organization) : bb_null(),
-                                bb_t(after ? after + length : NULL)));
+    const struct bb_rows *rows = bb_query_or_end(
+        rq, limit > PAGE ? &find_many : &find,
+        BB_ARGS(bb_b(who->role == BB_ROLE_ADMIN), bb_i(who->account),
+                bb_ints(who->organizations, who->organization_count), bb_t(bb_arg(rq, "status")),
+                bb_t(bb_arg(rq, "type")), only_id ? bb_null() : bb_i(time), bb_i(limit + 1),
+                organization ? bb_i(organization) : bb_null(),
+                bb_t(after ? after + length : NULL)));
 
     return bb_reply_fields(rq, rows, (size_t)limit, CURSOR, bulk_job_fields, BULK_JOB_MEMBERS);
 }
