@@ -364,15 +364,20 @@ int reading_totals(struct bb_request *rq)
                           "must be a time zone of the IANA list, such as Europe/Berlin");
     if (by && !strcmp(by, "hour"))
         zone = NULL;
+    int64_t cursor = bb_arg_int(rq, "after", 0);
+
+    if (zone && cursor % BB_DAY_MS) /* the instant: a cursor of an earlier version */
+        cursor = zone_local(zone, cursor);
     if (after) { /* later spans have only readings that end after the beginning of the last one */
-        int64_t seen = totals_instant(zone, bb_arg_int(rq, "after", 0));
+        int64_t seen = totals_instant(zone, cursor);
 
         range.start = seen > range.start ? seen : range.start;
     }
-    const struct bb_rows *rows = bb_query_or_end(
-        rq, &totals,
-        BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start), bb_i(range.end),
-                bb_t(by ? by : "day"), bb_t(name), bb_t(after), bb_i((int64_t)limit + 1)));
+    const struct bb_rows *rows =
+        bb_query_or_end(rq, &totals,
+                        BB_ARGS(bb_i(device.id), bb_t(range.type), bb_i(range.start),
+                                bb_i(range.end), bb_t(by ? by : "day"), bb_t(name),
+                                after ? bb_i(cursor) : bb_null(), bb_i((int64_t)limit + 1)));
 
     if (bb_page(rq, rows, limit, 0, &count) < 0)
         return bb_failed(rq);

@@ -112,6 +112,8 @@ TEST(days_whose_midnight_is_skipped_or_repeated_are_summed_once)
         struct answer *page =
             ask(m, 200, text("[%s]", one), TOTALS, "midnights", text("%s&limit=1", query));
 
+        ask(m, 200, text("[%s]", two), TOTALS, "midnights",
+            text("%s&after=%jd", query, (intmax_t)first)); /* a cursor of an earlier version */
         page = ask(m, 200, text("[%s]", two), "GET %s", next_page(page));
         ck_assert_ptr_null(next_page(page));
     }
