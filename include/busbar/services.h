@@ -89,7 +89,8 @@ struct bb_conversations {
      * or -1 on failure. Parks. */
     int (*count_of)(void *state, struct bb_request *rq, const char *email, int64_t *count);
     /* Hides these conversations from the account with the e-mail, which may soon be another one,
-     * until they are shared. Runs in the transaction `tx`. Returns 0, or -1 on failure. Parks. */
+     * until they are shared. Runs in `tx`, or, if it is NULL, in several short transactions, some
+     * of which may be committed on failure. Returns 0, or -1 on failure. Parks. */
     int (*withhold)(void *state, struct bb_request *rq, struct bb_tx *tx, const char *email);
 };
 

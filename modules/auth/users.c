@@ -340,12 +340,24 @@ static void users_check_change(struct bb_request *rq, struct bb_tx *tx)
 }
 
 /*
- * If the module chat is loaded, adds the number of conversations with the account's e-mail. The
- * number shows the approving Admin that another person may have used this e-mail before. Hides the
- * conversations of `previous`, the e-mail until this change (or NULL), from its next account.
+ * Hides the conversations of `previous`, the e-mail of an account until this change, from its next
+ * account, if the module chat is loaded. Returns 0, or -1 on failure.
  */
-static void users_add_conversations(struct bb_request *rq, struct bb_tx *tx, const char *email,
-                                    const char *previous, json_t *account)
+static int users_withhold(struct bb_request *rq, struct bb_tx *tx, const char *previous)
+{
+    struct bb_service service = bb_service(rq->host, "conversations");
+    const struct bb_conversations *conversations = service.interface;
+
+    return conversations && conversations->size >= sizeof(*conversations)
+               ? conversations->withhold(service.state, rq, tx, previous)
+               : 0;
+}
+
+/*
+ * If the module chat is loaded, adds the number of conversations with the account's e-mail. The
+ * number shows the approving Admin that another person may have used this e-mail before.
+ */
+static void users_add_conversations(struct bb_request *rq, const char *email, json_t *account)
 {
     struct bb_service service = bb_service(rq->host, "conversations");
     const struct bb_conversations *conversations = service.interface;
@@ -353,9 +365,7 @@ static void users_add_conversations(struct bb_request *rq, struct bb_tx *tx, con
 
     if (!conversations)
         return;
-    if ((previous && conversations->size >= sizeof(*conversations) &&
-         conversations->withhold(service.state, rq, tx, previous)) ||
-        conversations->count_of(service.state, rq, email, &count))
+    if (conversations->count_of(service.state, rq, email, &count))
         bb_end(rq, bb_failed(rq));
     bb_set(rq, account, "conversations", json_integer(count));
     if (count)
@@ -387,6 +397,10 @@ static void users_add_conversations(struct bb_request *rq, struct bb_tx *tx, con
     "])') l (last) WHERE l.last ~ '[" ALIKE "]'"                                                   \
     " OR l.last <> '' AND split_part(" email ", '@', 1) ~ '[" LATIN "]')"
 
+/*
+ * If `arg` is not NULL and the change replaces an e-mail whose conversations are hidden, checks the
+ * whole change, sets *arg to this e-mail, and has the transaction rolled back without a response.
+ */
 static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
 {
     static const struct bb_sql update = {
@@ -414,7 +428,8 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         "(SELECT FROM auth_account a WHERE " LINK_VALID ")",
         0};
 
-    (void)arg;
+    const char **replaced = arg;
+
     users_check_change(rq, tx);
     bb_if_match_or_end(rq, tx, &current, BB_ARGS(bb_i(bb_segment_int(rq, "id"))),
                        auth_account_json);
@@ -430,6 +445,12 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
         return bb_failed(rq);
     if (bb_count(rq, rows) == 0)
         return bb_fail(rq, 404, "Account not found");
+    const char *previous = bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 4);
+
+    if (replaced && previous) {
+        *replaced = previous;
+        return 409;
+    }
     bb_tx_query_or_end(rq, tx, &forget, BB_ARGS(bb_i(bb_segment_int(rq, "id"))));
     auth_notify(rq, tx, bb_segment_int(rq, "id"));
     json_t *account = bb_hold(rq, auth_account_json(rq, rows, 0));
@@ -442,13 +463,23 @@ static int users_change(struct bb_request *rq, struct bb_tx *tx, void *arg)
                            bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 3));
     if (approved && alike)
         bb_warn(rq, "email: has %s; check that it does not imitate another e-mail", alike);
+    if (previous && users_withhold(rq, tx, previous))
+        return bb_failed(rq);
     if (approved)
-        users_add_conversations(rq, tx, bb_cell(rq, rows, 0, 1),
-                                bb_cell(rq, rows, 0, ACCOUNT_COLUMN_COUNT + 4), account);
+        users_add_conversations(rq, bb_cell(rq, rows, 0, 1), account);
     return bb_reply(rq, 200, json_incref(account));
 }
 
 int auth_user_change(struct bb_request *rq)
 {
+    const char *previous = NULL;
+    int status = bb_transaction(rq, users_change, &previous);
+
+    if (!previous)
+        return status;
+    /* Hides conversations before the change, which locks those that it hides until its end. The
+     * function above has checked the change, so that a refused change hides nothing. */
+    if (users_withhold(rq, NULL, previous))
+        return bb_failed(rq);
     return bb_transaction(rq, users_change, NULL);
 }

@@ -121,24 +121,37 @@ static void chat_withheld(struct bb_request *rq, struct bb_tx *tx, void *chat)
     chat_forget(chat, 0);
 }
 
-/* Locks the rows in the order in which posts lock them (by id). */
-#define WITHHOLD(table)                                                                            \
-    "UPDATE " table " c SET withheld1 = withheld1 OR participant1 = $1,"                           \
-    " withheld2 = withheld2 OR participant2 = $1 FROM (SELECT id FROM " table                      \
-    " WHERE participant1 = $1 AND NOT withheld1 OR participant2 = $1 AND NOT withheld2"            \
-    " ORDER BY id FOR UPDATE) o WHERE c.id = o.id"
-#define OF_CONVERSATIONS WITHHOLD("chat_conversation")
-#define OF_DIRECTORY WITHHOLD("chat_directory")
-
+/*
+ * Up to 1,000 conversations in each statement, so that none exceeds database.statement_timeout.
+ * Locks the rows in the order in which posts lock them (by id).
+ */
 static int chat_withhold(void *state, struct bb_request *rq, struct bb_tx *tx, const char *email)
 {
-    static const struct bb_sql withhold = {"WITH c AS (" OF_CONVERSATIONS "), d AS (" OF_DIRECTORY
-                                           ") SELECT pg_notify('" CHAT_CHANNEL "', '')",
-                                           0};
+    static const struct bb_sql withhold = {
+        "WITH c AS (UPDATE chat_conversation c SET withheld1 = withheld1 OR participant1 = $1,"
+        " withheld2 = withheld2 OR participant2 = $1 FROM (SELECT id FROM chat_conversation"
+        " WHERE (participant1 = $1 AND NOT withheld1 OR participant2 = $1 AND NOT withheld2)"
+        " AND id > $2::bigint ORDER BY id LIMIT 1000 FOR UPDATE) o WHERE c.id = o.id"
+        " RETURNING c.id), d AS (UPDATE chat_directory d SET"
+        " withheld1 = withheld1 OR participant1 = $1, withheld2 = withheld2 OR participant2 = $1"
+        " FROM c WHERE d.id = c.id)"
+        " SELECT coalesce(max(id), 0), pg_notify('" CHAT_CHANNEL "', '') FROM c",
+        BB_SQL_WRITE | BB_SQL_LONG};
+    int64_t last = 0;
 
-    if (!bb_tx_query(rq, tx, &withhold, BB_ARGS(bb_t(email))))
-        return -1;
-    bb_after(rq, tx, chat_withheld, state);
+    do {
+        const struct bb_value values[] = {bb_t(email), bb_i(last)};
+        const struct bb_rows *rows =
+            tx ? bb_tx_query(rq, tx, &withhold, values, 2) : bb_query(rq, &withhold, values, 2);
+
+        if (!rows)
+            return -1;
+        last = bb_cell_int(rq, rows, 0, 0);
+    } while (last);
+    if (tx)
+        bb_after(rq, tx, chat_withheld, state);
+    else
+        chat_forget(state, 0);
     return 0;
 }
 

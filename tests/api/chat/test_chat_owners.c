@@ -118,6 +118,32 @@ TEST(the_next_account_of_an_email_does_not_see_conversations_of_the_previous_one
     ck_assert_int_eq(talk_unread(host, next, email), 2);
 }
 
+TEST(many_conversations_of_an_email_are_hidden_in_several_transactions)
+{
+    static const char copy[] =
+        "INSERT INTO %s (id, %s, head_uuid, participant1, participant2)"
+        " SELECT id + 1000000 + i, %s, gen_random_uuid(), participant1, participant2"
+        " FROM %s, generate_series(1, 2000) i WHERE id = %jd";
+    static const char columns[] = "entries, last_at, unread1, unread2, last_entry_uuid";
+    static const char hidden[] =
+        "SELECT count(*) FROM %s WHERE participant2 = 'many@example.com' AND withheld2";
+    struct person *many = person_make(host, admin, "many", NULL);
+    struct talk talk = talk_start(host, k, "x@shop.example", "many@example.com", "of many");
+
+    sql_run(db, text(copy, "chat_conversation", columns, columns, "chat_conversation", talk.id));
+    sql_run(db,
+            text(copy, "chat_directory", "created_at", "created_at", "chat_directory", talk.id));
+    ck_status(person_change(host, admin, many, "email", k->email), 409);
+    sql_is(db, 0, hidden, "chat_conversation");
+    ck_status(person_change(host, admin, many, "email", "fewer@example.com"), 200);
+    EACH_TEXT (table, "chat_conversation", "chat_directory") {
+        sql_is(db, 2001, hidden, table);
+        sql_is(db, 3,
+               "SELECT count(DISTINCT xmin::text) FROM %s WHERE participant2 = 'many@example.com'",
+               table);
+    }
+}
+
 /* A participant of another organization sees the conversation but may not share it. */
 TEST(only_the_owner_shares_a_conversation)
 {
@@ -230,4 +256,4 @@ TEST(an_admins_conversation_about_a_device_belongs_to_its_owner)
     ck_error(talk_chain(other, m, &elsewhere, ""), 404, "");
 }
 
-SUITE(chat_owners, .timeout_s = 60, .before_all = set_up)
+STAGE_SUITE(chat_owners, set_up, 60)
