@@ -209,7 +209,16 @@ scene('breaks: on a slow network nothing is sent twice and progress is shown', a
   pass()
   await page.getByText(`${siteName} is deleted.`).waitFor()
   assert.match(page.url(), /#\/help$/)
-})
+  await go(page, 'Devices')
+  await page.route('**/api/device', async (route) => { await route.fetch(); await route.abort() }, { times: 1 }) // the response is lost
+  await button(page, 'Register a device').click()
+  await form.getByLabel('Site').fill('Lost hill')
+  await button(form, 'Save').click()
+  await form.getByRole('alert').waitFor()
+  await button(form, 'Save').click()
+  await page.getByRole('heading', { name: 'Lost hill' }).waitFor()
+  assert.equal((await call('GET', '/api/device', sol.token)).length, 2)
+}, ['ERR_FAILED'])
 
 scene('breaks: a refused file shows the reason and another one can be chosen', async ({ page }) => {
   const una = await member('Ute')

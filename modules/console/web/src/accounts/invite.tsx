@@ -4,7 +4,7 @@
  */
 import { useQueryClient } from '@tanstack/react-query'
 
-import { call } from '../api/client'
+import { create } from '../api/client'
 import type { Account, Role } from '../api/types'
 import { language, t } from '../texts/texts'
 import { FormDialog, Input, Select, useSentForm } from '../ui/form'
@@ -18,7 +18,7 @@ export function Invite ({ roles, own = false, close }: { roles: Role[], own?: bo
   const form = useSentForm({ email: '', firstName: '', lastName: '', orgName: '', role }, {
     send: (values) => { // the service warns of empty members
       const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value.trim() !== ''))
-      return call<Account>('POST', own ? '/api/organization/invitations' : '/api/admin/users', { ...given, language })
+      return create<Account>(own ? '/api/organization/invitations' : '/api/admin/users', { ...given, language })
     },
     done: async ({ email }) => {
       await client.invalidateQueries({ queryKey: ['accounts'] })

@@ -198,6 +198,25 @@ export async function call<T> (method: string, path: string, body?: unknown, mor
   return checked<T>(await (await send(method, path, body, more)).json())
 }
 
+/* 128 random bits; crypto.randomUUID() is not available on pages loaded without TLS. */
+export const makeKey = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+
+const unsure = new Map<string, string>() // the keys of requests without a success, by path and body
+
+/*
+ * Creates an object with POST. If the response is lost and the user sends the same values again, the request has the
+ * same Idempotency-Key, so the host creates the object only once.
+ */
+export async function create<T> (path: string, body: unknown): Promise<T> {
+  const request = JSON.stringify([path, body])
+  const key = unsure.get(request) ?? makeKey()
+  unsure.set(request, key)
+  const made = await call<T>('POST', path, body, { 'Idempotency-Key': key })
+  unsure.delete(request)
+  return made
+}
+
 const TRIES = 3
 
 /*

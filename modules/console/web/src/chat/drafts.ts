@@ -4,7 +4,7 @@
  */
 import { useSyncExternalStore } from 'react'
 
-import { call, upload } from '../api/client'
+import { call, makeKey, upload } from '../api/client'
 import type { Entry } from '../api/types'
 
 /*
@@ -55,10 +55,6 @@ function change (id: number, some: Partial<Draft>, all = own) {
   all.set(id, { ...draftOf(id, all), ...some })
   tell()
 }
-
-/* 128 random bits; crypto.randomUUID() is not available on pages loaded without TLS. */
-const makeKey = () =>
-  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 
 export const drafts = {
   write: (id: number, text: string) => change(id, { text }),

@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query'
 
-import { call } from '../api/client'
+import { create } from '../api/client'
 import type { Started } from '../api/types'
 import { Target, useTarget } from '../organization'
 import { go } from '../router'
@@ -25,7 +25,7 @@ export function Start ({
   const client = useQueryClient()
   const form = useSentForm({ participant2: '', deviceProjectName: about, ...target.values, chatEntry: '' }, {
     send: ({ participant2, deviceProjectName, chatEntry, ...rest }) =>
-      call<{ conversation: Started }>('POST', '/api/chat/conversations/start', {
+      create<{ conversation: Started }>('/api/chat/conversations/start', {
         participant1: me.email,
         participant2,
         username: me.email,

@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { KeyRound, Plus } from 'lucide-react'
 import { useState } from 'react'
 
-import { call, everything } from '../api/client'
+import { call, create, everything } from '../api/client'
 import type { Client, MadeClient } from '../api/types'
 import { t } from '../texts/texts'
 import { FormDialog, Input, useSentForm } from '../ui/form'
@@ -17,10 +17,10 @@ const pathOf = ({ id }: Client) => `/api/auth/clients/${id}`
 function Edit ({ client, close, done }: { client?: Client, close: () => void, done: (client: MadeClient) => void }) {
   const until = client?.expiresAt ? dayOf(new Date(Date.parse(client.expiresAt) - 1).toISOString()) : ''
   const form = useSentForm({ name: client?.name ?? '', expiresAt: until }, {
-    send: ({ name, expiresAt }) => call<MadeClient>(
-      client ? 'PATCH' : 'POST', client ? pathOf(client) : '/api/auth/clients',
-      expiresAt === until ? { name } : { name, expiresAt: beginOf(expiresAt, 1) || null }
-    ),
+    send: ({ name, expiresAt }) => {
+      const values = expiresAt === until ? { name } : { name, expiresAt: beginOf(expiresAt, 1) || null }
+      return client ? call<MadeClient>('PATCH', pathOf(client), values) : create<MadeClient>('/api/auth/clients', values)
+    },
     done
   })
 

@@ -1,7 +1,7 @@
 /* Forms that add a reading, and void one. */
 import { useQueryClient } from '@tanstack/react-query'
 
-import { ApiError, call } from '../api/client'
+import { ApiError, call, create } from '../api/client'
 import type { Read } from '../api/types'
 import { t } from '../texts/texts'
 import { FormDialog, Input, Select, problemsIn, useSentForm } from '../ui/form'
@@ -22,7 +22,7 @@ export function Add ({ path, timezone, close }: { path: string, timezone: string
   const form = useSentForm({ type: 'History', startDate: '', endDate: '', value: '', unit: 'kWh' }, {
     send: ({ type, unit, value, startDate, endDate }) => {
       const read = { value, ...(startDate && { startDate }), ...(endDate && { endDate }) }
-      return call('POST', path, { type, unit, timezone: timezone ?? zoneOf(), reads: [read] })
+      return create(path, { type, unit, timezone: timezone ?? zoneOf(), reads: [read] })
     },
     done: async () => { await refresh(); toast(t('readings.added')); close() },
     failed: () => refresh(), // it is among the refused readings now

@@ -2,7 +2,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 
-import { call, change } from '../api/client'
+import { change, create } from '../api/client'
 import type { Device } from '../api/types'
 import { Target, useTarget } from '../organization'
 import { t } from '../texts/texts'
@@ -63,7 +63,7 @@ export function Register ({ device, close, done }: {
       const changed = fields.map(({ name }) => name).filter((name) => values[name] !== writtenOf(first, name))
       // null clears a field
       const body = Object.fromEntries(changed.map((name) => [name, values[name]?.trim() ? values[name] : null]))
-      if (!device) return call<Device>('POST', '/api/device', { ...body, organizationId: target.idOf(values) })
+      if (!device) return create<Device>('/api/device', { ...body, organizationId: target.idOf(values) })
       return change<Device>(`/api/device/${device.uuid}`, body, (now) => {
         const names = changed.filter((name) => ![writtenOf(known, name), values[name]].includes(writtenOf(now, name)))
         if (names.length > 0) throw new Conflict(now, names)

@@ -3,7 +3,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useController, type Control, type FieldValues, type Path } from 'react-hook-form'
 
-import { call, query } from '../api/client'
+import { call, create, query } from '../api/client'
 import type { Device, Group } from '../api/types'
 import { titleOf } from '../devices/data'
 import { Target, useTarget } from '../organization'
@@ -72,7 +72,7 @@ export function Make ({ close, done }: { close: () => void, done: (group: Group)
   const january = `${dayOf(new Date().toISOString()).slice(0, 4)}-01-01`
   const form = useGroupForm({
     ...target.values, name: '', frequency: 'monthly', start: january, end: '', deviceIds: [] as number[]
-  }, (values) => call<Group>('POST', '/api/device-group', {
+  }, (values) => create<Group>('/api/device-group', {
     ...values, start: timeOf(values.start), end: timeOf(values.end), organizationId: target.idOf(values)
   }), done)
   const organizationId = target.idOf({ organizationId: form.watch('organizationId') })

@@ -6,7 +6,7 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useState, type ComponentProps, type ReactNode } from 'react'
 import { useController, useFieldArray, type Path, type UseFormRegisterReturn, type UseFormReturn } from 'react-hook-form'
 
-import { call, change } from '../api/client'
+import { call, change, create } from '../api/client'
 import type { Filtered, Webhook } from '../api/types'
 import { to, useGuard } from '../router'
 import { labelOf } from '../texts/problems'
@@ -491,7 +491,7 @@ export function Edit ({ hook, made, leave }: {
   const form = useSentForm<Form, Webhook>(opened, {
     send: (values) => {
       const body = bodyOf(values, first)
-      if (!known) return call<Webhook>('POST', '/api/chat/webhooks', body)
+      if (!known) return create<Webhook>('/api/chat/webhooks', body)
       return change<Webhook>(pathOf(known), body, (now) => {
         const names = changedIn(known, now, Object.keys(body))
           .filter((name) => changedIn(now, body as Partial<Webhook>, [name]).length > 0)
